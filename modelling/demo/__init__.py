@@ -1,0 +1,1 @@
+"""The demo study: arguments we wrote ourselves and a simulated crowd that judges them."""
