@@ -1,0 +1,75 @@
+"""Who may do what: researchers by their role in a project, workers by a signed cookie. Strangers get 404."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.signing import BadSignature
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+
+from annotation.models import Membership, Project, Worker
+
+Role = Membership.Role
+# Each role may also do what the roles before it may.
+LADDER = [Role.VIEWER, Role.ANALYST, Role.OWNER]
+WORKER_COOKIE_SECONDS = 90 * 24 * 3600
+
+View = Callable[..., HttpResponse]
+
+
+def may(role: str | None, needed: str) -> bool:
+    return role is not None and LADDER.index(Role(role)) >= LADDER.index(Role(needed))
+
+
+def members_only(needed: str = Role.VIEWER) -> Callable[[View], View]:
+    """The view gets the project in place of its slug; non-members get 404, members of a lower role 403."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        @login_required
+        def guarded(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponse:
+            project = get_object_or_404(Project, slug=slug)
+            role = project.role_of(request.user)
+            if role is None:
+                raise Http404
+            if not may(role, needed):
+                raise PermissionDenied
+            request.role = role  # type: ignore[attr-defined]
+            return view(request, project, *args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def worker_of(request: HttpRequest, project: Project) -> Worker | None:
+    """The worker whose signed cookie this browser carries for this project."""
+    try:
+        code = request.get_signed_cookie(_cookie_name(project), salt=_salt(project), max_age=WORKER_COOKIE_SECONDS)
+    except (KeyError, BadSignature):
+        return None
+    return Worker.objects.filter(project=project, code=code).first()
+
+
+def remember_worker(response: HttpResponse, worker: Worker) -> None:
+    response.set_signed_cookie(
+        _cookie_name(worker.project),
+        worker.code,
+        salt=_salt(worker.project),
+        max_age=WORKER_COOKIE_SECONDS,
+        httponly=True,
+        samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )
+
+
+def _cookie_name(project: Project) -> str:
+    return f"concord_worker_{project.pk}"
+
+
+def _salt(project: Project) -> str:
+    return f"worker of project {project.pk}"

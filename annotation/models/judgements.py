@@ -1,0 +1,178 @@
+"""One answer to one pair: the lease it was given under, the event itself, its undoing, and what was written beside it."""
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+
+class Assignment(models.Model):
+    """A pair lent to a worker for a while. The order shown and the reason it was chosen are fixed here."""
+
+    class Purpose(models.TextChoices):
+        NORMAL = "normal", _("normal")
+        REPEAT = "repeat", _("planned repeat")
+        ATTENTION = "attention", _("attention check")
+
+    public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
+    worker = models.ForeignKey("annotation.Worker", on_delete=models.CASCADE, related_name="assignments")
+    item_lo = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
+    item_hi = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
+    lo_is_left = models.BooleanField()
+    round = models.PositiveIntegerField(default=1)
+    purpose = models.CharField(max_length=10, choices=Purpose.choices, default=Purpose.NORMAL)
+    policy = models.CharField(max_length=40)
+    propensity = models.FloatField(null=True, help_text=_("The chance with which the policy chose this pair."))
+    issued_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="assignment_canonical_order"),
+            models.UniqueConstraint(fields=["worker", "item_lo", "item_hi", "round"], name="assignment_once_per_round"),
+            models.CheckConstraint(condition=Q(round__gte=1), name="assignment_round_from_one"),
+            models.CheckConstraint(condition=Q(expires_at__gt=F("issued_at")), name="assignment_expires_later"),
+        ]
+        indexes = [models.Index(fields=["project", "item_lo", "item_hi"], name="assignment_by_pair")]
+
+    def __str__(self) -> str:
+        return str(self.public_id)
+
+    @property
+    def left(self) -> "models.Model":
+        return self.item_lo if self.lo_is_left else self.item_hi
+
+    @property
+    def right(self) -> "models.Model":
+        return self.item_hi if self.lo_is_left else self.item_lo
+
+
+class JudgementQuerySet(models.QuerySet["Judgement"]):
+    def standing(self) -> "JudgementQuerySet":
+        """Those that were not taken back."""
+        return self.filter(retraction__isnull=True)
+
+
+class Judgement(models.Model):
+    """An event that never changes: the database refuses UPDATE and DELETE."""
+
+    class Choice(models.TextChoices):
+        LO = "lo", _("the item with the lower number")
+        HI = "hi", _("the item with the higher number")
+        TIE = "tie", _("equally good")
+        SKIP = "skip", _("can't decide")
+
+    class SkipReason(models.TextChoices):
+        LEFT_UNCLEAR = "left_unclear", _("I don't understand the left one")
+        RIGHT_UNCLEAR = "right_unclear", _("I don't understand the right one")
+        BOTH_UNCLEAR = "both_unclear", _("I don't understand either")
+        BOTH_POOR = "both_poor", _("both are poor")
+        OTHER = "other", _("another reason")
+
+    class Source(models.TextChoices):
+        BROWSER = "browser", _("browser")
+        API = "api", _("API")
+        IMPORT = "import", _("import")
+        SIMULATED = "simulated", _("simulated")
+
+    uuid = models.UUIDField(unique=True)
+    project = models.ForeignKey("annotation.Project", on_delete=models.PROTECT, related_name="judgements")
+    assignment = models.OneToOneField(Assignment, null=True, blank=True, on_delete=models.PROTECT)
+    worker = models.ForeignKey("annotation.Worker", on_delete=models.PROTECT, related_name="judgements")
+    item_lo = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
+    item_hi = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
+    round = models.PositiveIntegerField(default=1)
+    choice = models.CharField(max_length=4, choices=Choice.choices)
+    skip_reason = models.CharField(max_length=20, blank=True, choices=SkipReason.choices)
+    lo_was_left = models.BooleanField(null=True, help_text=_("The order shown; unknown for imported judgements."))
+    source = models.CharField(max_length=10, choices=Source.choices)
+    response_ms = models.PositiveIntegerField(null=True, blank=True)
+    clock_doubtful = models.BooleanField(default=False, help_text=_("The browser's time was outside the lease."))
+    late = models.BooleanField(default=False, help_text=_("Came after the lease had run out."))
+    sequence = models.PositiveBigIntegerField()
+    previous_hash = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager["Judgement"]] = JudgementQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["sequence"]
+        constraints = [
+            models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="judgement_canonical_order"),
+            models.UniqueConstraint(fields=["worker", "item_lo", "item_hi", "round"], name="judgement_once_per_round"),
+            models.UniqueConstraint(fields=["project", "sequence"], name="judgement_sequence_once"),
+            models.CheckConstraint(condition=Q(round__gte=1), name="judgement_round_from_one"),
+            models.CheckConstraint(condition=Q(sequence__gte=1), name="judgement_sequence_from_one"),
+            models.CheckConstraint(condition=Q(choice__in=["lo", "hi", "tie", "skip"]), name="judgement_choice"),
+            models.CheckConstraint(
+                condition=Q(choice="skip", skip_reason__gt="") | (~Q(choice="skip") & Q(skip_reason="")),
+                name="judgement_reason_only_when_skipped",
+            ),
+            models.CheckConstraint(
+                condition=Q(source__in=["browser", "api", "import", "simulated"]), name="judgement_source"
+            ),
+            models.CheckConstraint(
+                condition=~Q(source="browser") | Q(assignment__isnull=False), name="judgement_browser_has_assignment"
+            ),
+        ]
+        indexes = [models.Index(fields=["project", "item_lo", "item_hi"], name="judgement_by_pair")]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
+
+
+class Retraction(models.Model):
+    """A judgement taken back: an event of its own, in the same sequence and hash chain. Never changes either."""
+
+    uuid = models.UUIDField(unique=True)
+    project = models.ForeignKey("annotation.Project", on_delete=models.PROTECT, related_name="retractions")
+    judgement = models.OneToOneField(Judgement, on_delete=models.PROTECT)
+    sequence = models.PositiveBigIntegerField()
+    previous_hash = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["sequence"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "sequence"], name="retraction_sequence_once"),
+            models.CheckConstraint(condition=Q(sequence__gte=1), name="retraction_sequence_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
+
+
+class JudgementNote(models.Model):
+    """What a worker wrote beside an answer: erasable, so outside the hash chain."""
+
+    judgement = models.OneToOneField(Judgement, on_delete=models.PROTECT, related_name="note")
+    text = models.TextField(max_length=2000)
+
+    def __str__(self) -> str:
+        return f"note on {self.judgement_id}"
+
+
+class Suggestion(models.Model):
+    """A pair the model would learn much from. Modelling writes these rows; assignment may use them."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
+    worker = models.ForeignKey("annotation.Worker", null=True, blank=True, on_delete=models.CASCADE)
+    item_lo = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
+    item_hi = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
+    gain = models.FloatField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="suggestion_canonical_order"),
+        ]
+        indexes = [models.Index(fields=["project", "-gain"], name="suggestion_best_first")]
+
+    def __str__(self) -> str:
+        return f"{self.item_lo_id} against {self.item_hi_id}"

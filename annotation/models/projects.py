@@ -1,0 +1,122 @@
+"""A study: its words, its rules, its state, and the head of its event log."""
+
+from typing import ClassVar
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models.people import Membership, User
+
+
+class ProjectQuerySet(models.QuerySet["Project"]):
+    def seen_by(self, user: User | AnonymousUser) -> "ProjectQuerySet":
+        """The projects this person is a member of; staff see all of them."""
+        if not user.is_authenticated:
+            return self.none()
+        return self.all() if user.is_staff else self.filter(membership__user=user)
+
+
+class Project(models.Model):
+    class State(models.TextChoices):
+        DRAFT = "draft", _("draft")
+        OPEN = "open", _("open")
+        PAUSED = "paused", _("paused")
+        CLOSED = "closed", _("closed")
+
+    class Pairs(models.TextChoices):
+        WITHIN_GROUP = "group", _("two items of the same group")
+        ANY = "any", _("any two items")
+
+    slug = models.SlugField(_("short name in links"), max_length=60, unique=True)
+    title = models.CharField(_("title"), max_length=200)
+    question = models.CharField(_("question"), max_length=300, default="Which argument is more convincing?")
+    instructions = models.TextField(_("instructions"), blank=True, max_length=10_000)
+    consent = models.TextField(_("consent text"), blank=True, max_length=10_000)
+    state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
+
+    ties_allowed = models.BooleanField(_("workers may say “equally good”"), default=True)
+    reason_asked = models.BooleanField(_("workers may write a reason"), default=False)
+    judgements_per_worker = models.PositiveIntegerField(
+        _("judgements per worker"),
+        default=40,
+        validators=[MinValueValidator(1), MaxValueValidator(5000)],
+        help_text=_("From 1 to 5,000. When a worker has given that many, they are thanked and done."),
+    )
+    redundancy = models.PositiveIntegerField(
+        _("workers per pair"),
+        default=3,
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text=_("From 1 to 1,000. A pair judged by that many workers is not given out again."),
+    )
+    pairs = models.CharField(_("which items are paired"), max_length=10, choices=Pairs.choices, default=Pairs.WITHIN_GROUP)
+    lease_minutes = models.PositiveIntegerField(
+        _("minutes a pair is reserved for a worker"),
+        default=30,
+        validators=[MinValueValidator(1), MaxValueValidator(1440)],
+        help_text=_("From 1 to 1,440. A later answer is still kept."),
+    )
+    update_batch = models.PositiveIntegerField(
+        _("new judgements that start a model update"),
+        default=10,
+        validators=[MinValueValidator(1), MaxValueValidator(100_000)],
+        help_text=_("From 1 to 100,000. Fewer are taken in after a minute."),
+    )
+    questionnaire = models.JSONField(
+        _("questions to workers"),
+        default=list,
+        blank=True,
+        help_text=_('A list such as [{"name": "age", "label": "Your age", "choices": ["18-29", "30-49", "50+"]}].'),
+    )
+    model_settings = models.JSONField(_("model settings"), default=dict, blank=True)
+    simulated = models.BooleanField(_("holds simulated data"), default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects: ClassVar[models.Manager["Project"]] = ProjectQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["title"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=["draft", "open", "paused", "closed"]), name="project_state"),
+            models.CheckConstraint(condition=Q(pairs__in=["group", "any"]), name="project_pairs"),
+            models.CheckConstraint(condition=Q(redundancy__range=(1, 1000)), name="project_redundancy"),
+            models.CheckConstraint(
+                condition=Q(judgements_per_worker__range=(1, 5000)), name="project_judgements_per_worker"
+            ),
+            models.CheckConstraint(condition=Q(lease_minutes__range=(1, 1440)), name="project_lease_minutes"),
+            models.CheckConstraint(condition=Q(update_batch__gte=1), name="project_update_batch"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    def get_absolute_url(self) -> str:
+        return reverse("annotation:project", args=[self.slug])
+
+    def get_judging_url(self) -> str:
+        return reverse("annotation:judge", args=[self.slug])
+
+    def role_of(self, user: User | AnonymousUser) -> str | None:
+        """owner, analyst, viewer, or None for a stranger. Staff act as owners."""
+        if not user.is_authenticated:
+            return None
+        if user.is_staff:
+            return Membership.Role.OWNER
+        return Membership.objects.filter(project=self, user=user).values_list("role", flat=True).first()
+
+
+class EventHead(models.Model):
+    """Where a project's event log stands. A row of its own, so that saving a project's form can never turn it back."""
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, primary_key=True, related_name="head")
+    sequence = models.PositiveBigIntegerField(default=0)
+    hash = models.CharField(max_length=64, default="")
+    inputs_revision = models.PositiveBigIntegerField(
+        default=0, help_text=_("Raised by whoever changes items, model settings or exclusions, or asks for a refit.")
+    )
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.sequence}"

@@ -1,0 +1,58 @@
+"""The crowd. A worker is a random code; what a platform calls them is kept apart, so that a person can be erased."""
+
+import secrets
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+# No letters or digits that are read as one another.
+CODE_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+CODE_LENGTH = 10
+
+
+def worker_code() -> str:
+    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
+
+
+class Worker(models.Model):
+    class State(models.TextChoices):
+        ACTIVE = "active", _("active")
+        FINISHED = "finished", _("finished")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="workers")
+    code = models.CharField(max_length=40, default=worker_code)
+    traits = models.JSONField(default=dict, blank=True, help_text=_("Answers to the questionnaire."))
+    state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
+    outcome = models.CharField(max_length=40, blank=True)
+    consented_at = models.DateTimeField(null=True, blank=True)
+    joined_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "code"], name="worker_code_once"),
+            models.CheckConstraint(condition=Q(state__in=["active", "finished", "withdrawn"]), name="worker_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class PlatformIdentity(models.Model):
+    """The one place where a platform's or a file's name for a worker is kept. Deleting the row erases the person."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
+    worker = models.OneToOneField(Worker, on_delete=models.CASCADE, related_name="identity")
+    platform = models.CharField(max_length=20)
+    external_id = models.CharField(max_length=200)
+
+    class Meta:
+        verbose_name_plural = "platform identities"
+        constraints = [
+            models.UniqueConstraint(fields=["project", "platform", "external_id"], name="identity_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.platform

@@ -1,0 +1,49 @@
+"""What a worker's request can be refused for. Each knows its status and says what is safe and what to do."""
+
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import Judgement
+
+
+class Refused(Exception):
+    """Nothing was changed."""
+
+    status = 400
+    title = _("That could not be saved.")
+    detail = _("Nothing was changed. Reload the page and go on.")
+
+
+class NotYours(Refused):
+    status = 404
+    title = _("This pair is not yours.")
+    detail = _("Nothing was saved. Reload the page for your next pair.")
+
+
+class NotOpen(Refused):
+    status = 409
+    title = _("The study is not open just now.")
+    detail = _("Your earlier answers are saved. You may close this page.")
+
+
+class TooLate(Refused):
+    status = 409
+    title = _("You have finished, so this answer can no longer be taken back.")
+    detail = _("All your answers are saved.")
+
+
+class _Conflict(Refused):
+    def __init__(self, first: Judgement) -> None:
+        super().__init__(str(self.title))
+        self.first = first
+
+
+class AlreadyRecorded(_Conflict):
+    status = 409
+    title = _("You have already answered this pair.")
+    detail = _("Your first answer is saved and was not changed. Here is your next pair.")
+
+
+class DifferentPayload(_Conflict):
+    status = 422
+    title = _("This answer was already recorded with another choice.")
+    detail = _("The first answer is saved and was not changed.")

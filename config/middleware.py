@@ -1,0 +1,62 @@
+"""What wraps every request: an id to find it in the logs, one log line, and a plain answer when the database is away."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+
+from annotation.errors import unavailable
+from config.logs import current_request_id
+
+log = logging.getLogger("concord.request")
+# The last path segment of a worker or item page names somebody or something: the log keeps only the shape.
+PRIVATE_SEGMENT = re.compile(r"/(workers|items)/[^/]+")
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+class RequestIdMiddleware:
+    """Gives each request an id, returns it in a header and writes one log line without query string."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
+        token = current_request_id.set(request.id)  # type: ignore[attr-defined]
+        began = time.perf_counter()
+        try:
+            response = self.get_response(request)
+            milliseconds = round(1000 * (time.perf_counter() - began), 1)
+            response["X-Request-ID"] = request.id  # type: ignore[attr-defined]
+            path = PRIVATE_SEGMENT.sub(r"/\1/*", request.path)
+            facts = {"method": request.method, "path": path, "status": response.status_code}
+            log.info("request", extra={**facts, "milliseconds": milliseconds})
+        finally:
+            current_request_id.reset(token)
+        return response
+
+
+class DatabaseDownMiddleware:
+    """Answers 503 in plain words, not 500, when the database cannot be reached or is full."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, (OperationalError, InterfaceError)):
+            log.error("the database did not answer", exc_info=error)
+            return unavailable(request)
+        return None
+
+
+def request_id(request: HttpRequest) -> dict[str, str]:
+    """For templates: error pages quote the id."""
+    return {"request_id": getattr(request, "id", "")}

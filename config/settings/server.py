@@ -1,0 +1,40 @@
+"""Several processes or machines: PostgreSQL by DATABASE_URL, Redis by REDIS_URL, TLS in front."""
+
+import os
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+from config.secrets import secret_key
+from config.settings.base import *  # noqa: F403
+from config.settings.base import DATA_DIR
+
+SECRET_KEY = secret_key(DATA_DIR)
+SECRET_KEY_FALLBACKS = [*filter(None, os.environ.get("SECRET_KEY_FALLBACKS", "").split(","))]
+DATABASES = {"default": dj_database_url.config(conn_max_age=0)}
+if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+    raise ImproperlyConfigured("DATABASE_URL must name a PostgreSQL database (postgres://...). Unset it to use SQLite.")
+DATABASES["default"]["OPTIONS"] = {
+    **DATABASES["default"].get("OPTIONS", {}),
+    "pool": {"min_size": 2, "max_size": 10, "timeout": 10},
+    "options": "-c synchronous_commit=on -c statement_timeout=30000 -c lock_timeout=10000",
+}
+try:
+    REDIS_URL = os.environ["REDIS_URL"]
+    ALLOWED_HOSTS = [*filter(None, os.environ["ALLOWED_HOSTS"].split(","))]
+except KeyError as missing:
+    raise ImproperlyConfigured(f"With DATABASE_URL set, {missing} must be set too. See docs/deployment.md.") from None
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}}
+CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
+SNAPSHOT_ARRAYS = "table"
+
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_SSL_REDIRECT = True
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_HSTS_SECONDS = 31_536_000
+SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+SECURE_HSTS_PRELOAD = True
+SESSION_COOKIE_SECURE = True
+CSRF_COOKIE_SECURE = True
+SESSION_COOKIE_NAME = "__Host-sessionid"
+CSRF_COOKIE_NAME = "__Host-csrftoken"

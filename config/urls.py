@@ -1,0 +1,26 @@
+"""Every address of the house, and which room answers it."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth_views
+from django.urls import include, path
+
+from config import health
+
+handler400 = "annotation.errors.bad_request"
+handler403 = "annotation.errors.forbidden"
+handler404 = "annotation.errors.not_found"
+handler500 = "annotation.errors.server_error"
+
+admin.site.site_header = "Concord"
+admin.site.site_title = "Concord"
+admin.site.index_title = "Administration"
+
+urlpatterns = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("accounts/login/", auth_views.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("admin/", admin.site.urls),
+    path("", include("annotation.urls")),
+    path("", include("modelling.urls")),
+]

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ModellingConfig(AppConfig):
+    name = "modelling"
+    verbose_name = "Judgements become scores"

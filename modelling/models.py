@@ -1,0 +1,118 @@
+"""What the model leaves behind: who is fitting, immutable snapshots, and the scores that pages show."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class UpdateState(models.Model):
+    """One row per project: up to which event the model has learned, who is at work now, and which snapshot is current.
+
+    What is wanted is not stored: it is the project's last sequence and inputs_revision.
+    """
+
+    project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="update_state")
+    done_sequence = models.PositiveBigIntegerField(default=0)
+    done_inputs_revision = models.PositiveBigIntegerField(default=0)
+    current = models.ForeignKey("ModelSnapshot", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    owner = models.CharField(max_length=40, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True, help_text=_("In plain words; empty when all is well."))
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: learned up to {self.done_sequence}"
+
+
+class ModelSnapshot(models.Model):
+    """One fit, immutable: everything needed to explain a ranking later."""
+
+    class Kind(models.TextChoices):
+        REFIT = "refit", _("fitted from scratch")
+        STEP = "step", _("learned from new judgements")
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="snapshots")
+    number = models.PositiveIntegerField()
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    first_sequence = models.PositiveBigIntegerField()
+    last_sequence = models.PositiveBigIntegerField()
+    inputs_revision = models.PositiveBigIntegerField()
+    included = models.PositiveIntegerField()
+    excluded = models.JSONField(default=dict, help_text=_("Judgements left out, by reason."))
+    settings = models.JSONField(default=dict)
+    seed = models.PositiveBigIntegerField()
+    data_hash = models.CharField(max_length=64)
+    code_version = models.CharField(max_length=40)
+    lower_bound = models.FloatField(null=True)
+    diagnostics = models.JSONField(default=dict)
+    checksum = models.CharField(max_length=64, help_text=_("SHA-256 of the arrays."))
+    seconds = models.FloatField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        get_latest_by = "number"
+        constraints = [
+            models.UniqueConstraint(fields=["project", "number"], name="snapshot_number_once"),
+            models.CheckConstraint(condition=Q(kind__in=["refit", "step"]), name="snapshot_kind"),
+            models.CheckConstraint(
+                condition=Q(last_sequence__gte=models.F("first_sequence")) | Q(last_sequence=0),
+                name="snapshot_sequence_order",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return _("version %(number)d") % {"number": self.number}
+
+
+class SnapshotArrays(models.Model):
+    """The arrays of a snapshot (.npz) where several machines must read them."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
+    checksum = models.CharField(max_length=64)
+    content = models.BinaryField()
+
+    class Meta:
+        verbose_name_plural = "snapshot arrays"
+        constraints = [models.UniqueConstraint(fields=["project", "checksum"], name="arrays_once")]
+
+    def __str__(self) -> str:
+        return self.checksum[:12]
+
+
+class ConsensusScore(models.Model):
+    """What the crowd agrees on about one item, with its uncertainty, in one snapshot."""
+
+    snapshot = models.ForeignKey(ModelSnapshot, on_delete=models.CASCADE, related_name="scores")
+    item = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
+    mean = models.FloatField()
+    sd = models.FloatField()
+    rank = models.PositiveIntegerField()
+    rank_low = models.PositiveIntegerField(help_text=_("Best rank of the 90 % interval."))
+    rank_high = models.PositiveIntegerField(help_text=_("Worst rank of the 90 % interval."))
+    top_probability = models.FloatField(help_text=_("Chance of being among the ten best."))
+    polarisation = models.FloatField(help_text=_("How much workers' own scores differ from each other."))
+    judgements = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["rank"]
+        constraints = [
+            models.UniqueConstraint(fields=["snapshot", "item"], name="score_once"),
+            models.CheckConstraint(condition=Q(sd__gte=0), name="score_sd_not_negative"),
+            models.CheckConstraint(condition=Q(rank__gte=1), name="score_rank_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rank}. {self.item_id}"
+
+
+class UpdaterBeat(models.Model):
+    """When an updater was last seen. One row a machine; `/readyz` asks for a recent one."""
+
+    name = models.CharField(max_length=80, primary_key=True)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,3 @@
+app_name = "modelling"
+urlpatterns = []
+websocket_urlpatterns = []
