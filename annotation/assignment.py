@@ -26,7 +26,7 @@ def choose_pair(candidates: list[Candidate], rng: Random) -> Pair | None:
     groups: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.group, []).append(candidate)
-    able = [c for c in candidates if _partners(c, groups[c.group])]
+    able = [c for c in candidates if _has_partner(c, groups[c.group])]
     firsts = _least_judged(able)
     if not firsts:
         return None
@@ -40,6 +40,10 @@ def choose_pair(candidates: list[Candidate], rng: Random) -> Pair | None:
 
 def _partners(candidate: Candidate, group: list[Candidate]) -> list[Candidate]:
     return [other for other in group if other.item != candidate.item and other.item not in candidate.met]
+
+
+def _has_partner(candidate: Candidate, group: list[Candidate]) -> bool:
+    return len(candidate.met) < len(group) - 1 or bool(_partners(candidate, group))
 
 
 def _least_judged(candidates: list[Candidate]) -> list[Candidate]:

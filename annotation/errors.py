@@ -10,18 +10,21 @@ RETRY_SECONDS = 10
 
 
 def wants_json(request: HttpRequest) -> bool:
-    return "application/json" in (request.content_type or "") or request.accepts("application/problem+json") and not (
-        request.accepts("text/html")
-    )
+    return request.content_type == "application/json" or not request.accepts("text/html")
+
+
+def problem(request: HttpRequest, status: int, title: str, detail: str, **more: Any) -> JsonResponse:
+    """An RFC 9457 answer for scripts: what happened, what is safe, what to do, and the id to find it in the logs."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    number = getattr(request, "id", "")
+    return JsonResponse({**body, "request_id": number}, status=status, content_type="application/problem+json")
 
 
 def refuse(request: HttpRequest, status: int, title: str, safe: str, todo: str) -> HttpResponse:
     """One answer for a person or for a script, whoever asks."""
-    number = getattr(request, "id", "")
     if wants_json(request):
-        body = {"type": "about:blank", "title": title, "status": status, "detail": f"{safe} {todo}".strip()}
-        return JsonResponse({**body, "request_id": number}, status=status, content_type="application/problem+json")
-    context = {"status": status, "title": title, "safe": safe, "todo": todo, "request_id": number}
+        return problem(request, status, title, f"{safe} {todo}".strip())
+    context = {"status": status, "title": title, "safe": safe, "todo": todo}
     return render(request, "error.html", context, status=status)
 
 

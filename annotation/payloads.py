@@ -1,0 +1,63 @@
+"""Reads what a browser sent, and refuses in words what cannot be read."""
+
+import json
+from typing import Any, NoReturn
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from annotation.refusals import Refused
+
+
+class Unreadable(Refused):
+    title = _("The answer could not be read.")
+    detail = _("Nothing was saved; please choose again.")
+
+
+class Empty(Unreadable):
+    title = _("The answer was empty.")
+
+
+class TooBig(Unreadable):
+    status = 413
+    title = _("The answer was too large.")
+
+
+class NotJson(Unreadable):
+    status = 415
+    title = _("The answer did not come as JSON.")
+
+
+class NotAnObject(Unreadable):
+    status = 422
+    title = _("The answer had the wrong shape.")
+
+
+def read_json(request: HttpRequest) -> dict[str, Any]:
+    """The one JSON object in the body. Refuses repeated names, NaN, and anything Python would read more generously."""
+    if request.content_type != "application/json":
+        raise NotJson
+    try:
+        body = request.body
+    except RequestDataTooBig:
+        raise TooBig from None
+    if not body.strip():
+        raise Empty
+    try:
+        payload = json.loads(body, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Unreadable from None
+    if not isinstance(payload, dict):
+        raise NotAnObject
+    return payload
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _value in pairs}) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
