@@ -47,3 +47,9 @@ class DifferentPayload(_Conflict):
     status = 422
     title = _("This answer was already recorded with another choice.")
     detail = _("The first answer is saved and was not changed.")
+
+
+class TieNotOffered(Refused):
+    status = 422
+    title = _("This study does not offer “equally good”.")
+    detail = _("Nothing was saved; please choose one of the two.")

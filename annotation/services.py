@@ -29,7 +29,7 @@ from annotation.models import (
     User,
     Worker,
 )
-from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, TooLate
+from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, TieNotOffered, TooLate
 
 POLICY = "least-judged"
 
@@ -173,7 +173,7 @@ def record_judgement(
     if lease is None:
         raise NotYours
     if choice == Judgement.Choice.TIE and not lease.project.ties_allowed:
-        raise ValueError(_("This study does not offer “equally good”. Nothing was saved; please choose one."))
+        raise TieNotOffered
     judgement = _judgement_under(lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms)
     try:
         _store(judgement, lease, note)
