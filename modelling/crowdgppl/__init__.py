@@ -2,5 +2,6 @@
 
 from .kernels import Linear, Matern32, SquaredExponential, WeightedSum
 from .labels import PairwiseLabels
+from .model import CrowdGPPL
 
-__all__ = ["Linear", "Matern32", "PairwiseLabels", "SquaredExponential", "WeightedSum"]
+__all__ = ["CrowdGPPL", "Linear", "Matern32", "PairwiseLabels", "SquaredExponential", "WeightedSum"]

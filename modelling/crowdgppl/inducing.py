@@ -1,0 +1,173 @@
+"""Items in whitened coordinates: K is about Psi Psi^T, so that no inverse of K is ever needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+from sklearn.cluster import KMeans
+
+from .arrays import FloatArray, IntArray
+from .kernels import Kernel
+
+JITTER = 1e-6  # added to K_mm before its factorisation
+SPECTRAL_ITEMS = 1500  # up to here an eigen-decomposition of K is cheap, and the best choice of M directions
+EIGEN_FLOOR = 1e-9  # directions with a smaller share of the largest eigenvalue carry rounding only
+
+
+@dataclass(frozen=True, eq=False)
+class ItemSpace:
+    """Rows Psi_i of all items; for features also the map that gives the row of an item never seen.
+
+    Without features K is the identity and Psi is too: `kernel` is None and `Psi` is not stored.
+    """
+
+    n_items: int
+    kernel: Kernel | None = None
+    X: FloatArray | None = None  # (N, D) features of the items
+    landmarks: FloatArray | None = None  # (m, D)
+    map: FloatArray | None = None  # (m, M): Psi(x) = k(x, landmarks) map
+    Psi: FloatArray | None = None  # (N, M)
+
+    @property
+    def M(self) -> int:
+        return self.n_items if self.Psi is None else self.Psi.shape[1]
+
+    @property
+    def dense(self) -> FloatArray:
+        """Psi as a matrix, also where it is the identity."""
+        return np.eye(self.n_items) if self.Psi is None else self.Psi
+
+    def times(self, B: FloatArray) -> FloatArray:
+        """Psi B."""
+        return B if self.Psi is None else self.Psi @ B
+
+    def transposed(self, R: FloatArray) -> FloatArray:
+        """Psi^T R."""
+        return R if self.Psi is None else self.Psi.T @ R
+
+    def project(self, X: FloatArray | None, count: int) -> FloatArray:
+        """The rows Psi* of items never seen; zeros where there are no features."""
+        if self.kernel is None or self.landmarks is None or self.map is None:
+            return np.zeros((count, self.M))
+        if X is None:
+            raise ValueError("These items need features: the model was fitted with X_items.")
+        if X.shape[1] != self.landmarks.shape[1]:
+            raise ValueError(f"X_items has {X.shape[1]} columns; the model was fitted with {self.landmarks.shape[1]}.")
+        return self.kernel(X, self.landmarks) @ self.map
+
+    def view(self, X_new: FloatArray | None, n_new: int) -> ItemView:
+        """Known items followed by new ones, for prediction."""
+        if n_new == 0:
+            return ItemView(self, self.Psi, self.X)
+        known = self.dense
+        Psi = np.vstack((known, self.project(X_new, n_new)))
+        X = None if self.X is None or X_new is None else np.vstack((self.X, X_new))
+        return ItemView(self, Psi, X)
+
+    def extended(self, X_new: FloatArray | None, n_new: int, room: int) -> ItemSpace:
+        """The space with new items; up to `room` new directions for what the old ones cannot say of them."""
+        if self.kernel is None or self.landmarks is None or self.map is None or self.Psi is None or self.X is None:
+            return replace(self, n_items=self.n_items + n_new)
+        if X_new is None:
+            raise ValueError("New items need features: the model was fitted with X_items.")
+        Psi_new = self.project(X_new, n_new)
+        E, root = leading(self.kernel(X_new) - Psi_new @ Psi_new.T, min(room, n_new), scale=1.0)
+        inverse_root = E / root
+        old = np.vstack((self.map, np.zeros((n_new, self.M))))
+        new = np.vstack((-self.map @ (Psi_new.T @ inverse_root), inverse_root))
+        pad = np.zeros((self.n_items, E.shape[1]))
+        Psi = np.block([[self.Psi, pad], [Psi_new, E * root]])
+        return replace(
+            self,
+            n_items=self.n_items + n_new,
+            X=np.vstack((self.X, X_new)),
+            landmarks=np.vstack((self.landmarks, X_new)),
+            map=np.hstack((old, new)),
+            Psi=Psi,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ItemView:
+    """Rows of items, known or new, with what Psi leaves out of their covariance."""
+
+    space: ItemSpace
+    Psi: FloatArray | None
+    X: FloatArray | None
+
+    def rows(self, items: IntArray) -> FloatArray:
+        """Psi of these items."""
+        if self.Psi is None:
+            out = np.zeros((len(items), self.space.M))
+            out[np.arange(len(items)), items] = 1.0
+            return out
+        return self.Psi[items]
+
+    def rest(self, a: IntArray, b: IntArray) -> FloatArray:
+        """k_aa + k_bb - 2 k_ab - |Psi_a - Psi_b|^2 of each pair: exactly 0 for equal items."""
+        if self.Psi is None:
+            return np.zeros(len(a))
+        if self.space.kernel is None or self.X is None:
+            prior = 2.0 * (a != b)
+        else:
+            k, X = self.space.kernel, self.X
+            prior = k.paired(X[a], X[a]) + k.paired(X[b], X[b]) - 2.0 * k.paired(X[a], X[b])
+        explained = ((self.Psi[a] - self.Psi[b]) ** 2).sum(axis=1)
+        return np.asarray(np.maximum(prior - explained, 0.0))
+
+    def rest_covariance(self, items: IntArray) -> FloatArray:
+        """K** - Psi* Psi*^T of these items."""
+        Psi = self.rows(items)
+        if self.space.kernel is None or self.X is None:
+            prior = (items[:, None] == items[None, :]).astype(np.float64)
+        else:
+            prior = self.space.kernel(self.X[items])
+        return np.asarray(prior - Psi @ Psi.T)
+
+
+def leading(K: FloatArray, count: int, scale: float | None = None) -> tuple[FloatArray, FloatArray]:
+    """The leading eigenvectors (n, k) of a covariance and the square roots of their eigenvalues (k,)."""
+    values, vectors = linalg.eigh(K)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    largest = values[0] if scale is None else scale
+    keep = min(count, int((values > EIGEN_FLOOR * max(largest, EIGEN_FLOOR)).sum()))
+    return np.ascontiguousarray(vectors[:, :keep]), np.sqrt(values[:keep])
+
+
+def item_space(
+    X: FloatArray | None, n_items: int, kernel: Kernel, n_inducing: int | None, choice: str, seed: int
+) -> ItemSpace:
+    """The items in whitened coordinates: the identity, leading eigenvectors, or K-means++ inducing points."""
+    if X is None:
+        return ItemSpace(n_items)
+    kernel = kernel.fit(X)
+    M = n_items if n_inducing is None else min(n_inducing, n_items)
+    if choice == "kmeans" or (choice == "auto" and n_items > SPECTRAL_ITEMS and n_items > M):
+        return nystrom_space(X, kernel, cluster_centres(X, M, seed))
+    return spectral_space(X, kernel, M)
+
+
+def spectral_space(X: FloatArray, kernel: Kernel, M: int) -> ItemSpace:
+    """The M leading eigenvectors of K: truncation smooths across items."""
+    E, root = leading(kernel(X), M)
+    return ItemSpace(len(X), kernel, X, X, E / root, E * root)
+
+
+def nystrom_space(X: FloatArray, kernel: Kernel, landmarks: FloatArray) -> ItemSpace:
+    """Psi = K_nm L^-T with K_mm + jitter = L L^T (the paper's inducing points)."""
+    K_mm = kernel(landmarks)
+    K_mm[np.diag_indices_from(K_mm)] += JITTER
+    L = linalg.cholesky(K_mm, lower=True)
+    inverse = linalg.solve_triangular(L, np.eye(len(landmarks)), lower=True).T
+    return ItemSpace(len(X), kernel, X, landmarks, inverse, kernel(X, landmarks) @ inverse)
+
+
+def cluster_centres(X: FloatArray, M: int, seed: int) -> FloatArray:
+    """K-means++ centres of the rows; the distinct rows themselves where there are no more than M."""
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= M:
+        return np.asarray(distinct)
+    centres = KMeans(n_clusters=M, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
+    return np.asarray(centres, dtype=np.float64)

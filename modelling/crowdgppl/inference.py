@@ -1,0 +1,108 @@
+"""Coordinate ascent over users, sites, items and scales (al:crowdgppl, with users as local variables)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import FloatArray, IntArray
+from .items import item_step, pair_statistics
+from .likelihood import ep_sites, linear_sites, vb_sites
+from .posterior import Posterior
+from .scales import best_exchange
+from .users import reset_without_labels
+
+VB_DAMPING = 0.5  # undamped VB sites can lower the bound. See test_damped_vb_never_lowers_the_bound
+NEGLIGIBLE = 1e-2  # rms of z, in units of the label noise, below which nothing is being said
+
+Progress = Callable[[str, int, int, float], None]  # stage, iteration, most iterations, change
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a fit proceeds; the same for all its iterations."""
+
+    likelihood: str = "ep"
+    tolerance: float = 2e-3
+    max_iterations: int = 25
+    exchange: bool = True
+
+
+def update_sites(post: Posterior, rules: Rules, rows: IntArray | slice = slice(None)) -> None:
+    """New sites of these labels from the moments of z."""
+    m, v, lam, tau = post.m[rows], post.v[rows], post.lam[rows], post.tau[rows]
+    y, weight = post.ledger.y[rows], post.ledger.weight[rows]
+    if rules.likelihood == "ep":
+        post.lam[rows], post.tau[rows], post.improper = ep_sites(m, v, lam, tau, y, weight)
+    elif rules.likelihood == "vb":
+        new_lam, new_tau = vb_sites(m, v, y, weight)
+        keep = np.where(lam > 0, VB_DAMPING, 0.0)
+        post.lam[rows] = keep * lam + (1.0 - keep) * new_lam
+        post.tau[rows] = keep * tau + (1.0 - keep) * new_tau
+    else:
+        post.lam[rows], post.tau[rows] = linear_sites(m, y, weight, prior_variance(post))
+
+
+def prior_variance(post: Posterior) -> float:
+    """The variance of z under the prior, for items that share nothing."""
+    s, s_w = post.scale_items.mean, post.s_w
+    total = (1.0 / s[1:] / s_w).sum() + (1.0 / s[0] if post.items.first == 0 else 0.0)
+    return float(2.0 * total)
+
+
+def update_item_scales(post: Posterior, rho: float = 1.0) -> None:
+    """eq:qs for t and the v_c."""
+    post.scale_items.update(post.space.M, post.items.energy, rho)
+
+
+def exchange_scales(post: Posterior) -> None:
+    """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most."""
+    users, items = post.users, post.items
+    M, U = post.space.M, len(users.W)
+    k = best_exchange(post.scale_items, post.scale_users, items.energy[1:], users.energy, M, U)
+    items.mean[:, 1:] *= k
+    items.cov[1:] *= (k * k)[:, None, None]
+    users.W /= k
+    users.Omega /= k[:, None] * k[None, :]
+    post.scale_users.update(U, users.energy)
+
+
+def iterate(post: Posterior, rules: Rules) -> float:
+    """One full iteration; the rms change of the predicted z relative to its rms."""
+    before = post.m[:-1].copy()
+    post.refresh_users()
+    update_sites(post, rules)
+    reset_without_labels(post.ledger, post.users, post.s_w)
+    post.scale_users.update(len(post.users.W), post.users.energy)
+    statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
+    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
+    if rules.exchange and post.n_components:
+        exchange_scales(post)
+    update_item_scales(post)
+    post.refresh_pairs()
+    return relative_change(before, post.m[:-1])
+
+
+def relative_change(before: FloatArray, after: FloatArray) -> float:
+    """rms(after - before) / rms(after); differences far below the label noise count as rest."""
+    if not len(after):
+        return 0.0
+    size = max(float(np.sqrt(np.mean(after * after))), NEGLIGIBLE)
+    return float(np.sqrt(np.mean((after - before) ** 2))) / size
+
+
+def run(post: Posterior, rules: Rules, each: Callable[[int, float], None] | None = None) -> tuple[int, bool]:
+    """Iterations until z rests, then one user step; how many, and whether it converged."""
+    converged, done = False, 0
+    for done in range(1, rules.max_iterations + 1):
+        change = iterate(post, rules)
+        if each is not None:
+            each(done, change)
+        if done > 1 and change < rules.tolerance:
+            converged = True
+            break
+    post.refresh_users()
+    reset_without_labels(post.ledger, post.users, post.s_w)
+    return done, converged

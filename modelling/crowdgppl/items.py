@@ -1,0 +1,226 @@
+"""The item step: t and every v_c given the users, through statistics summed by unordered pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.linalg import lapack
+
+from .arrays import FloatArray
+from .inducing import ItemSpace
+from .ledger import Block, Ledger
+from .users import PairMoments, Users
+
+STATISTICS_BYTES = 50e6  # beyond this only one row of the pair statistics is formed at a time
+DENSE_ITEMS = 400  # up to here the graph Laplacian of the pairs is a plain matrix
+SWEEPS = 2  # Gauss-Seidel sweeps over the means of t and the v_c
+
+
+@dataclass
+class Items:
+    """q(b_c) = N(mean_c, cov_c) in whitened coordinates; column 0 is t, absent where `first` is 1."""
+
+    mean: FloatArray  # (M, C + 1)
+    cov: FloatArray  # (C + 1, M, M)
+    first: int = 0
+    precision: FloatArray | None = None  # (C + 1, M, M) and
+    shift: FloatArray | None = None  # (M, C + 1): natural parameters, kept between mini-batches only
+
+    @property
+    def components(self) -> range:
+        return range(self.first, self.mean.shape[1])
+
+    @property
+    def energy(self) -> FloatArray:
+        """(C + 1,) E[|b_c|^2]."""
+        return np.asarray((self.mean**2).sum(axis=0) + np.einsum("cmm->c", self.cov))
+
+    def copy(self) -> Items:
+        """The same items, independent of these."""
+        precision = None if self.precision is None else self.precision.copy()
+        shift = None if self.shift is None else self.shift.copy()
+        return Items(self.mean.copy(), self.cov.copy(), self.first, precision, shift)
+
+
+@dataclass
+class PairStatistics:
+    """Sums over labels of each pair: T = sum lam E[w~ w~^T] and R = sum tau E[w~], with w~ = (1, w)."""
+
+    blocks: list[tuple[sparse.csr_array, FloatArray, FloatArray]]  # lam by (pair, user); W~; Omega of the users
+    R: FloatArray  # (Qn, C + 1)
+    factor: float
+    T: FloatArray | None = None  # (Qn, C + 1, C + 1) where it fits
+
+    def row(self, c: int) -> FloatArray:
+        """(Qn, C + 1): row c of every T."""
+        if self.T is not None:
+            return self.T[:, c, :]
+        total = np.zeros_like(self.R)
+        for lam, W, Omega in self.blocks:
+            total += self.factor * (lam @ second_moments(W, Omega, c))
+        return total
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """(Qn, C + 1): the diagonal of every T."""
+        if self.T is not None:
+            return np.ascontiguousarray(np.einsum("qcc->qc", self.T))
+        total = np.zeros_like(self.R)
+        for lam, W, Omega in self.blocks:
+            second = W * W
+            second[:, 1:] += np.einsum("ucc->uc", Omega)
+            total += self.factor * (lam @ second)
+        return total
+
+
+def second_moments(W: FloatArray, Omega: FloatArray, c: int | None = None) -> FloatArray:
+    """E[w~ w~^T] of each user, flat; or its row c."""
+    if c is not None:
+        out = W[:, c : c + 1] * W
+        if c > 0:
+            out[:, 1:] += Omega[:, c - 1]
+        return out
+    full = W[:, :, None] * W[:, None, :]
+    full[:, 1:, 1:] += Omega
+    return full.reshape(len(W), -1)
+
+
+def pair_statistics(
+    ledger: Ledger,
+    lam: FloatArray,
+    tau: FloatArray,
+    users: Users,
+    blocks: Iterable[Block] | None = None,
+    factor: float = 1.0,
+) -> PairStatistics:
+    """The statistics of these blocks of labels (all by default), times a factor."""
+    n_pairs, K = ledger.n_pairs, users.W.shape[1] + 1
+    R = np.zeros((n_pairs, K))
+    parts = []
+    for block in ledger.blocks if blocks is None else blocks:
+        W = np.ones((block.last - block.first, K))
+        W[:, 1:] = users.W[block.first : block.last]
+        R += factor * (block.matrix(tau, n_pairs) @ W)
+        parts.append((block.matrix(lam, n_pairs), W, users.Omega[block.first : block.last]))
+    statistics = PairStatistics(parts, R, factor)
+    if n_pairs * K * K * 8 <= STATISTICS_BYTES:
+        T = np.zeros((n_pairs, K * K))
+        for weights, W, Omega in parts:
+            T += weights @ second_moments(W, Omega)
+        statistics.T = (T if factor == 1.0 else factor * T).reshape(n_pairs, K, K)
+    return statistics
+
+
+def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:
+    """Differences of the means of t and v over each pair, and their variances."""
+    D = space.times(items.mean)
+    a, b = ledger.pair_a, ledger.pair_b
+    V = np.zeros((ledger.n_pairs, items.mean.shape[1]))
+    for c in items.components:
+        V[:, c] = pair_variances(space, items.cov[c], ledger) + rest / s[c]
+    return PairMoments(D[a] - D[b], np.maximum(V, 0.0))
+
+
+def pair_variances(space: ItemSpace, S: FloatArray, ledger: Ledger) -> FloatArray:
+    """(Psi_a - Psi_b)^T S (Psi_a - Psi_b) of every pair, by row products."""
+    a, b = ledger.pair_a, ledger.pair_b
+    if space.Psi is None:
+        own = S.diagonal()
+        return np.asarray(own[a] + own[b] - 2.0 * S[a, b])
+    rows = space.Psi @ S
+    if space.n_items**2 <= 4 * ledger.n_pairs:
+        cov = rows @ space.Psi.T
+        own = cov.diagonal()
+        return np.asarray(own[a] + own[b] - 2.0 * cov[a, b])
+    own = np.einsum("nm,nm->n", rows, space.Psi)
+    cross = np.concatenate(
+        [np.einsum("qm,qm->q", rows[a[i : i + 4096]], space.Psi[b[i : i + 4096]]) for i in range(0, len(a), 4096)]
+    )
+    return np.asarray(own[a] + own[b] - 2.0 * cross)
+
+
+def laplacian(ledger: Ledger, weights: FloatArray) -> FloatArray | sparse.csr_array:
+    """The graph Laplacian of the pair weights, dense for few items."""
+    a, b, N = ledger.pair_a, ledger.pair_b, ledger.n_items
+    degree = np.bincount(a, weights, N) + np.bincount(b, weights, N)
+    if N <= DENSE_ITEMS:
+        out = np.diag(degree)
+        out[a, b] -= weights
+        out[b, a] -= weights
+        return out
+    i, j = np.concatenate((a, b, np.arange(N))), np.concatenate((b, a, np.arange(N)))
+    return sparse.csr_array((np.concatenate((-weights, -weights, degree)), (i, j)), shape=(N, N))
+
+
+def evidence(space: ItemSpace, ledger: Ledger, weights: FloatArray) -> FloatArray:
+    """Psi^T Lap(weights) Psi."""
+    L = laplacian(ledger, weights)
+    if space.Psi is None:
+        return L if isinstance(L, np.ndarray) else L.toarray()
+    return np.asarray(space.Psi.T @ (L @ space.Psi))
+
+
+def inverse_from(factor: FloatArray) -> FloatArray:
+    """The inverse of a matrix from its lower Cholesky factor."""
+    inverse, info = lapack.dpotri(factor, lower=1)
+    if info:
+        raise np.linalg.LinAlgError("The precision of an item component is not positive definite.")
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def item_step(
+    space: ItemSpace,
+    ledger: Ledger,
+    items: Items,
+    s: FloatArray,
+    statistics: PairStatistics,
+    rho: float = 1.0,
+    sweeps: int = SWEEPS,
+) -> None:
+    """t and all v_c given the users, in place: coordinate ascent, or a natural-gradient step of size rho.
+
+    eq:Sv, eq:hatv, eq:St, eq:hatt and eq:S_stochastic, eq:fhat_stochastic, with Q^-1 G^2 = lam.
+    Departure: the printed (1 - rho) S_t lacks its inverse and v-hat has an S too many.
+    See test_one_batch_with_rho_one_is_the_batch_posterior.
+    """
+    identity = np.eye(space.M)
+    diagonal = statistics.diagonal
+    factors = []
+    for c in items.components:
+        target = evidence(space, ledger, diagonal[:, c]) + s[c] * identity
+        if items.precision is not None:
+            target = items.precision[c] = (1.0 - rho) * items.precision[c] + rho * target
+        factors.append(linalg.cholesky(target, lower=True, check_finite=False))
+    sweep_means(space, ledger, items, statistics, factors, rho, sweeps)
+    for c, factor in zip(items.components, factors, strict=True):
+        items.cov[c] = inverse_from(factor)
+
+
+def sweep_means(
+    space: ItemSpace,
+    ledger: Ledger,
+    items: Items,
+    statistics: PairStatistics,
+    factors: list[FloatArray],
+    rho: float,
+    sweeps: int,
+) -> None:
+    """Gauss-Seidel over the means: each component fits what the others leave."""
+    a, b = ledger.pair_a, ledger.pair_b
+    D = space.times(items.mean)
+    d = D[a] - D[b]
+    base = None if items.shift is None else items.shift.copy()
+    for _ in range(sweeps):
+        for c, factor in zip(items.components, factors, strict=True):
+            row = statistics.row(c)
+            left = statistics.R[:, c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
+            shift = space.transposed(ledger.incidence @ left)
+            if base is not None and items.shift is not None:
+                shift = items.shift[:, c] = (1.0 - rho) * base[:, c] + rho * shift
+            items.mean[:, c] = linalg.cho_solve((factor, True), shift, check_finite=False)
+            D_c = space.times(items.mean[:, c])
+            d[:, c] = D_c[a] - D_c[b]

@@ -1,0 +1,158 @@
+"""Labels as inference sees them: oriented to unordered pairs, and their users in buckets of similar length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from .arrays import BoolArray, FloatArray, IntArray
+from .labels import PairwiseLabels
+
+CHUNK_VALUES = 400_000  # numbers in one work array of a chunk of users: about the second-level cache
+BLOCK_USERS = 4096  # users whose second moments are formed at a time
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Users with about the same number of labels; `slots` points to their labels, P where there is none."""
+
+    users: IntArray  # (k,)
+    slots: IntArray  # (k, n)
+
+    def chunks(self, width: int) -> Iterator[Bucket]:
+        """The bucket in pieces whose (k, n, width) arrays stay in cache."""
+        step = max(1, CHUNK_VALUES // (max(self.slots.shape[1], width) * width))
+        for start in range(0, len(self.users), step):
+            yield Bucket(self.users[start : start + step], self.slots[start : start + step])
+
+
+@dataclass(frozen=True)
+class Block:
+    """The labels of a range of users, ordered by pair: the shape of a sparse (pairs, users) matrix."""
+
+    first: int
+    last: int
+    order: IntArray
+    columns: IntArray
+    rows: IntArray  # row pointer
+
+    def matrix(self, values: FloatArray, n_pairs: int) -> sparse.csr_array:
+        """One value per label, summed by pair and user."""
+        shape = (n_pairs, self.last - self.first)
+        return sparse.csr_array((values[self.order], self.columns, self.rows), shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Every label once. Arrays over labels have one more place at the end, a label that says nothing."""
+
+    labels: PairwiseLabels
+    n_items: int
+    n_users: int
+    pair_a: IntArray  # (Qn,) the smaller index of each unordered pair
+    pair_b: IntArray
+    q: IntArray  # (P + 1,) the pair of each label
+    y: FloatArray  # (P + 1,) the answer, turned with the pair
+    weight: FloatArray  # (P + 1,)
+    u: IntArray  # (P,)
+
+    @classmethod
+    def of(cls, labels: PairwiseLabels, n_items: int, n_users: int) -> Ledger:
+        """The labels with their pairs counted once."""
+        low, high = np.minimum(labels.a, labels.b), np.maximum(labels.a, labels.b)
+        codes, q = np.unique(low * n_items + high, return_inverse=True)
+        y = np.where(labels.a < labels.b, labels.y, 1.0 - labels.y)
+        return cls(
+            labels=labels,
+            n_items=n_items,
+            n_users=n_users,
+            pair_a=codes // n_items,
+            pair_b=codes % n_items,
+            q=np.append(q.astype(np.int64), 0),
+            y=np.append(y, 0.5),
+            weight=np.append(labels.weights, 0.0),
+            u=labels.u,
+        )
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.u)
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.pair_a)
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """(U,) labels of each user."""
+        return np.bincount(self.u, minlength=self.n_users)
+
+    @cached_property
+    def user_rows(self) -> tuple[IntArray, IntArray]:
+        """The labels sorted by user, and where each user's begin."""
+        order = np.argsort(self.u, kind="stable")
+        return order, np.concatenate(([0], np.cumsum(self.counts)))
+
+    def rows_of(self, users: IntArray) -> IntArray:
+        """The labels of these users."""
+        order, start = self.user_rows
+        if not len(users):
+            return np.zeros(0, dtype=np.int64)
+        return np.concatenate([order[start[u] : start[u + 1]] for u in users])
+
+    @cached_property
+    def buckets(self) -> list[Bucket]:
+        """All users who have labels, in buckets."""
+        return self.buckets_of(np.flatnonzero(self.counts))
+
+    def buckets_of(self, users: IntArray) -> list[Bucket]:
+        """These users, grouped by their number of labels rounded up."""
+        order, start = self.user_rows
+        widths = rounded_up(self.counts[users])
+        buckets = []
+        for width in np.unique(widths[widths > 0]):
+            members = users[widths == width]
+            offset = np.arange(width)
+            present = offset < self.counts[members][:, None]
+            places = np.minimum(start[members][:, None] + offset, len(order) - 1)
+            buckets.append(Bucket(members, np.where(present, order[places], self.n_labels)))
+        return buckets
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """All labels, by ranges of users."""
+        edges = range(0, self.n_users, BLOCK_USERS)
+        return [self._block(first, min(first + BLOCK_USERS, self.n_users)) for first in edges]
+
+    def _block(self, first: int, last: int, mask: BoolArray | None = None) -> Block:
+        inside = (self.u >= first) & (self.u < last)
+        chosen = np.flatnonzero(inside if mask is None else inside & mask)
+        order = chosen[np.argsort(self.q[chosen], kind="stable")]
+        rows = np.concatenate(([0], np.cumsum(np.bincount(self.q[order], minlength=self.n_pairs))))
+        return Block(first, last, order, self.u[order] - first, rows)
+
+    def blocks_of(self, users: IntArray) -> list[Block]:
+        """The labels of these users only, by ranges of users."""
+        mask = np.zeros(self.n_users, dtype=bool)
+        mask[users] = True
+        edges = range(0, self.n_users, BLOCK_USERS)
+        blocks = (self._block(first, min(first + BLOCK_USERS, self.n_users), mask[self.u]) for first in edges)
+        return [block for block in blocks if len(block.order)]
+
+    @cached_property
+    def incidence(self) -> sparse.csr_array:
+        """(N, Qn): +1 at the first item of a pair, -1 at the second."""
+        rows = np.concatenate((self.pair_a, self.pair_b))
+        columns = np.tile(np.arange(self.n_pairs), 2)
+        signs = np.repeat((1.0, -1.0), self.n_pairs)
+        return sparse.csr_array((signs, (rows, columns)), shape=(self.n_items, self.n_pairs))
+
+
+def rounded_up(counts: IntArray) -> IntArray:
+    """Each count rounded up to one of few widths, wasting at most a quarter."""
+    step = np.maximum(1, 2 ** np.maximum(0, np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64) - 2))
+    return np.asarray(-(-counts // step) * step, dtype=np.int64)

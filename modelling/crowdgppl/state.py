@@ -1,0 +1,86 @@
+"""A fitted model as a flat dict of arrays, and back: no objects, so that a rename breaks nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from .arrays import FloatArray, State
+from .inducing import ItemSpace, ItemView
+from .items import Items, pair_moments
+from .kernels import Kernel, kernel_from_state
+from .labels import PairwiseLabels
+from .ledger import Ledger
+from .posterior import Posterior
+from .scales import Scales
+from .users import Users
+
+SCALE_FIELDS = ("prior_shape", "prior_rate", "learned", "shape", "rate")
+
+
+def words(value: Any) -> np.ndarray[Any, Any]:
+    """Words, numbers and lists as one array of text."""
+    return np.array(json.dumps(value))
+
+
+def unwords(array: np.ndarray[Any, Any]) -> Any:
+    """What `words` wrote."""
+    return json.loads(str(array))
+
+
+def kernel_words(kernel: Kernel | None) -> np.ndarray[Any, Any]:
+    """A kernel, or none, as text."""
+    return words(None if kernel is None else kernel.to_state())
+
+
+def kernel_from_words(array: np.ndarray[Any, Any]) -> Kernel | None:
+    """The kernel that `kernel_words` wrote."""
+    state = unwords(array)
+    return None if state is None else kernel_from_state(state)
+
+
+def put(state: State, **arrays: FloatArray | None) -> None:
+    """Arrays under their names; those that are None are left out."""
+    state.update({name: array for name, array in arrays.items() if array is not None})
+
+
+def posterior_to_state(post: Posterior) -> State:
+    """The posterior, its labels and its item space."""
+    labels, space, items, users = post.ledger.labels, post.space, post.items, post.users
+    state: State = {"u": labels.u, "a": labels.a, "b": labels.b, "y": labels.y, "weight": labels.weights}
+    state["sizes"] = np.array([space.n_items, post.ledger.n_users, items.first])
+    state["space_kernel"] = kernel_words(space.kernel)
+    put(state, X_items=space.X, landmarks=space.landmarks, map=space.map, Psi=space.Psi)
+    put(state, items_mean=items.mean, items_cov=items.cov, items_precision=items.precision, items_shift=items.shift)
+    put(state, users_W=users.W, users_Omega=users.Omega, users_g=users.g)
+    put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, improper=np.array(post.improper))
+    for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
+        state.update({f"{name}_{each}": getattr(scales, each) for each in SCALE_FIELDS})
+    return {name: np.array(array, copy=True) for name, array in state.items()}
+
+
+def scales_from(state: State, name: str) -> Scales:
+    """The scales stored under this name."""
+    return Scales(**{each: state[f"{name}_{each}"].copy() for each in SCALE_FIELDS})
+
+
+def posterior_from_state(state: State) -> Posterior:
+    """The posterior that `posterior_to_state` wrote, to the last bit."""
+    n_items, n_users, first = (int(each) for each in state["sizes"])
+    labels = PairwiseLabels(*(state[name] for name in ("u", "a", "b", "y", "weight")))
+    ledger = Ledger.of(labels, n_items, n_users)
+    parts = (state.get(name) for name in ("X_items", "landmarks", "map", "Psi"))
+    space = ItemSpace(n_items, kernel_from_words(state["space_kernel"]), *parts)
+    precision, shift = state.get("items_precision"), state.get("items_shift")
+    items = Items(state["items_mean"].copy(), state["items_cov"].copy(), first, precision, shift)
+    users = Users(state["users_W"].copy(), state["users_Omega"].copy(), state["users_g"].copy())
+    scale_items, scale_users = scales_from(state, "scale_items"), scales_from(state, "scale_users")
+    rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
+    pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
+    lam, tau, m, v = (state[name].copy() for name in ("lam", "tau", "m", "v"))
+    improper = float(state["improper"])
+    return Posterior(
+        space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, improper=improper
+    )
