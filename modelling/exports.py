@@ -1,0 +1,40 @@
+"""Rankings as files. Text cells can never become formulas; numbers stay numbers."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from modelling.models import ModelSnapshot
+
+RANKING_COLUMNS = [
+    "rank", "key", "group", "mean", "sd", "rank_low", "rank_high",
+    "top_10_probability", "polarisation", "judgements", "text", "version", "as_of_seq",
+]  # fmt: skip
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def ranking_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
+    """One row per item, best first, each with the version and the last event it has learned from."""
+    for score in snapshot.scores.select_related("item").order_by("rank"):
+        item = score.item
+        yield [
+            score.rank, item.key, item.group, score.mean, score.sd, score.rank_low, score.rank_high,
+            score.top_probability, score.polarisation, score.judgements, item.text,
+            snapshot.number, snapshot.last_sequence,
+        ]  # fmt: skip
+
+
+def write_csv(file: IO[str], columns: list[str], rows: Iterable[list[Any]]) -> None:
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows([neutral(cell) for cell in row] for row in rows)
+
+
+def neutral(cell: Any) -> Any:
+    """The cell, with an apostrophe before a text that a spreadsheet would run."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+
+
+def ranking_filename(snapshot: ModelSnapshot) -> str:
+    """A slug and two numbers: nothing a person typed gets into a header."""
+    return f"{snapshot.project.slug}-ranking-v{snapshot.number}.csv"

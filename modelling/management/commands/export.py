@@ -1,0 +1,33 @@
+"""Writes a project's current ranking as CSV to a file or to standard output."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from annotation.models import Project
+from modelling.exports import RANKING_COLUMNS, ranking_rows, write_csv
+from modelling.snapshots import current_snapshot
+
+
+class Command(BaseCommand):
+    help = "Exports the consensus ranking of a project as CSV."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", help="the short name in the project's links")
+        parser.add_argument("--output", type=Path, help="a file; standard output without it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = Project.objects.filter(slug=options["project"]).first()
+        if project is None:
+            raise CommandError(f"There is no project called {options['project']!r}. Nothing was written.")
+        snapshot = current_snapshot(project)
+        if snapshot is None:
+            raise CommandError("This project has no ranking yet: the model has not learned from a judgement.")
+        if options["output"] is None:
+            write_csv(sys.stdout, RANKING_COLUMNS, ranking_rows(snapshot))
+            return
+        with options["output"].open("w", encoding="utf-8", newline="") as file:
+            write_csv(file, RANKING_COLUMNS, ranking_rows(snapshot))
+        self.stderr.write(f"Version {snapshot.number} of {project.title} is in {options['output']}.")

@@ -1,0 +1,95 @@
+"""Researchers' pages about the model. Each reads the current snapshot once and shows only that one."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils.cache import get_conditional_response
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from annotation.access import Role, members_only
+from annotation.models import Project, Worker
+from annotation.services import audit
+from modelling import exports
+from modelling.dashboards.components import components_page
+from modelling.dashboards.freshness import Freshness, freshness_of
+from modelling.dashboards.ranking import ranking_page
+from modelling.dashboards.workers import worker_list, worker_page
+from modelling.models import ModelSnapshot
+from modelling.snapshots import current_snapshot
+
+Facts = dict[str, Any]
+
+
+def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
+    """A page about the current version: whole, or only its live part when the script asks for it after an update."""
+
+    def decorate(facts: Callable[..., Facts]) -> Callable[..., HttpResponse]:
+        @wraps(facts)
+        @require_safe
+        @members_only(Role.VIEWER)
+        def view(request: HttpRequest, project: Project, **kwargs: Any) -> HttpResponse:
+            freshness = freshness_of(project)
+            if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
+                return unchanged
+            context = {"project": project, "freshness": freshness, **facts(request, freshness, **kwargs)}
+            name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
+            response = render(request, name, context)
+            response["ETag"] = _etag(request, freshness)
+            response["Cache-Control"] = "private, no-cache"
+            return response
+
+        return view
+
+    return decorate
+
+
+def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
+    """Only fragments are conditional: a whole page also carries who is logged in."""
+    return freshness.etag if "fragment" in request.GET else None
+
+
+@dashboard("ranking.html")
+def ranking(request: HttpRequest, freshness: Freshness) -> Facts:
+    if freshness.snapshot is None:
+        return {"ranking": None}
+    page = request.GET.get("page", "1")
+    number = int(page) if page.isdecimal() and len(page) < 6 else 1
+    return {"ranking": ranking_page(freshness.snapshot, request.GET.get("group", ""), number)}
+
+
+@dashboard("workers.html")
+def workers(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"workers": worker_list(freshness.project)}
+
+
+@dashboard("worker.html")
+def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
+    found = get_object_or_404(Worker, project=freshness.project, code=code)
+    return {"worker": found, "page": worker_page(freshness.snapshot, found) if freshness.snapshot else None}
+
+
+@dashboard("components.html")
+def components(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
+
+
+@require_safe
+@members_only(Role.ANALYST)
+def ranking_csv(request: HttpRequest, project: Project) -> HttpResponse:
+    """The current ranking as a file that names its version."""
+    snapshot = current_snapshot(project)
+    if snapshot is None:
+        raise Http404(_("There is no ranking yet."))
+    audit(project, request.user, "exported the ranking", {"version": snapshot.number})
+    return ranking_response(snapshot)
+
+
+def ranking_response(snapshot: ModelSnapshot) -> HttpResponse:
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{exports.ranking_filename(snapshot)}"'
+    exports.write_csv(response, exports.RANKING_COLUMNS, exports.ranking_rows(snapshot))  # type: ignore[arg-type]
+    return response
