@@ -1,0 +1,1 @@
+"""What comes in from browsers, checked and explained in plain words."""

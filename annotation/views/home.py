@@ -1,0 +1,15 @@
+"""The front door: what Concord is, and the studies that are open."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from annotation.models import Project
+
+SHOWN = 50
+
+
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    studies = Project.objects.filter(state=Project.State.OPEN).order_by("simulated", "title")[:SHOWN]
+    return render(request, "annotation/home.html", {"studies": studies})

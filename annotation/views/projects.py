@@ -1,0 +1,148 @@
+"""Projects in the browser: the list, one project, its settings and its state."""
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import IntegrityError
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation import services
+from annotation.access import Role, members_only
+from annotation.forms.projects import NEXT_STATES, ProjectForm, StateForm, possible_pairs
+from annotation.models import AuditEntry, Item, Judgement, Project
+from annotation.views import ResearcherRequest
+
+RECENT = 8
+LONGEST_VALUE = 60
+State = Project.State
+
+
+@login_required
+@require_safe
+def listing(request: ResearcherRequest) -> HttpResponse:
+    """The projects this researcher may see, with how far each is."""
+    projects = Project.objects.seen_by(request.user).annotate(
+        n_items=_counted(Item.objects.filter(active=True)),
+        n_judgements=_counted(Judgement.objects.filter(retraction=None)),
+    )
+    return render(request, "annotation/projects.html", {"projects": projects})
+
+
+def _counted(rows: QuerySet[Any]) -> Coalesce:
+    """How many of these rows a project has, by a subquery: two joins would multiply each other."""
+    counts = rows.filter(project=OuterRef("pk")).order_by().values("project").annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counts), 0)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def create(request: ResearcherRequest) -> HttpResponse:
+    """A draft project whose owner is the researcher who asked for it."""
+    form = ProjectForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            return redirect(services.create_project(owner=request.user, **form.cleaned_data))
+        except IntegrityError:
+            form.add_error("slug", _("Somebody has just taken this short name. Choose another."))
+    return render(request, "annotation/project_new.html", {"form": form}, status=422 if form.is_bound else 200)
+
+
+@require_safe
+@members_only(Role.VIEWER)
+def show(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """Where the study stands and what to do next."""
+    return _project_page(request, project, StateForm(project))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@members_only(Role.OWNER)
+def edit(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """The words and rules of the study, changed with an audit entry."""
+    form = ProjectForm(request.POST if request.method == "POST" else None, instance=copy(project))
+    if form.is_valid():
+        services.change_project(project=project, user=request.user, changes=form.cleaned_data)
+        messages.success(request, _("Saved."))
+        return redirect("annotation:project_settings", project.slug)
+    context = {"project": project, "form": form}
+    return render(request, "annotation/project_settings.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+@members_only(Role.OWNER)
+def change_state(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """The study opens, pauses or closes, if it can."""
+    form = StateForm(project, request.POST)
+    if not form.is_valid():
+        return _project_page(request, project, form, status=422)
+    services.change_project(project=project, user=request.user, changes=form.cleaned_data)
+    messages.success(request, _("The study is now %(state)s.") % {"state": project.get_state_display()})
+    return redirect(project)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A button that changes the state, and the words that ask whether it is meant."""
+
+    state: str
+    label: str
+    words: str
+    style: str = "secondary"
+
+
+def _moves(state: str) -> list[Move]:
+    """What an owner may do to a study in this state."""
+    opening = {
+        State.DRAFT: _("Open the study …"),
+        State.PAUSED: _("Go on …"),
+        State.CLOSED: _("Open again …"),
+    }
+    offers = {
+        State.OPEN: (_("Everybody with the link can judge from now on."), ""),
+        State.PAUSED: (_("Workers see that the study is paused; what they gave is kept."), "secondary"),
+        State.CLOSED: (_("Workers can no longer judge; what they gave is kept."), "danger"),
+    }
+    labels = {State.OPEN: opening.get(State(state), ""), State.PAUSED: _("Pause …"), State.CLOSED: _("Close …")}
+    return [Move(to, labels[to], *offers[to]) for to in NEXT_STATES[State(state)]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An audit entry as the page tells it."""
+
+    entry: AuditEntry
+    details: list[str]
+
+
+def _told(entry: AuditEntry) -> Change:
+    return Change(entry, [_told_detail(name, value) for name, value in entry.details.items()])
+
+
+def _told_detail(name: str, value: Any) -> str:
+    """“redundancy: 3 → 5”; long values are only named."""
+    said = " → ".join(map(str, value)) if isinstance(value, list) else str(value)
+    label = name.replace("_", " ")
+    return f"{label}: {said}" if len(said) <= LONGEST_VALUE else label
+
+
+def _project_page(request: ResearcherRequest, project: Project, form: StateForm, status: int = 200) -> HttpResponse:
+    items = project.items.filter(active=True)
+    context = {
+        "project": project,
+        "form": form,
+        "n_items": items.count(),
+        "n_pairs": possible_pairs(project, project.pairs),
+        "n_workers": project.workers.count(),
+        "n_judgements": project.judgements.filter(retraction=None).count(),
+        "moves": _moves(project.state) if request.role == Role.OWNER else [],
+        "address": request.build_absolute_uri(project.get_judging_url()),
+        "changes": [_told(entry) for entry in project.audit.select_related("user")[:RECENT]],
+    }
+    return render(request, "annotation/project.html", context, status=status)
