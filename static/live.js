@@ -8,7 +8,7 @@
   const FIRST_PAUSE = 500;
   const LONGEST_PAUSE = 15000;
   let pause = FIRST_PAUSE;
-  let shown = `${live.dataset.revision}/${live.dataset.behind}`;
+  let shown = `${live.dataset.revision}/${live.dataset.labels}`;
   let fetching = false;
   let again = false;
 

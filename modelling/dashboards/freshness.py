@@ -12,6 +12,7 @@ from modelling.models import ModelSnapshot, UpdateState
 class Freshness:
     project: Project
     snapshot: ModelSnapshot | None
+    labels: int
     behind: int
     error: str
 
@@ -25,12 +26,11 @@ class Freshness:
 
     @property
     def etag(self) -> str:
-        return f'"{self.project.pk}-{self.revision}-{self.behind}-{bool(self.error)}"'
+        return f'"{self.project.pk}-{self.revision}-{self.labels}-{bool(self.error)}"'
 
 
 def freshness_of(project: Project) -> Freshness:
     """The current version, and how many saved events it has not learned from."""
-    state = UpdateState.objects.filter(project=project).select_related("current").first()
-    done = state.done_sequence if state else 0
-    snapshot = state.current if state else None
-    return Freshness(project, snapshot, moment_of(project).sequence - done, state.error if state else "")
+    state = UpdateState.objects.filter(project=project).select_related("current").first() or UpdateState()
+    labels = moment_of(project).sequence
+    return Freshness(project, state.current, labels, labels - state.done_sequence, state.error)
