@@ -36,11 +36,12 @@ run: $(VENV)/.runtime  ## install, migrate, load the demo and serve it (PORT=800
 	@$(BIN)/python manage.py demo
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
-test: $(VENV)/.dev  ## install and pass every test
-	@$(BIN)/python -m pytest
+test: $(VENV)/.dev  ## install and pass every test, those that touch rows on both databases
+	@$(BIN)/python -m pytest -p tests.on_postgres -m "database and not browser" -n 2
+	@$(BIN)/python -m pytest -n 2
 
 test-fast: $(VENV)/.dev  ## the part of the tests that needs no browser, PostgreSQL or long fit
-	@$(BIN)/python -m pytest -m "not browser and not slow and not postgres" -n 2
+	@$(BIN)/python -m pytest -m "not browser and not slow" -n 2
 
 check: $(VENV)/.dev  ## style, types, templates, import walls, missing migrations
 	@$(BIN)/ruff check .

@@ -1,0 +1,156 @@
+"""The database itself refuses what must not be. Raw SQL, so that no Python stands in between."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from annotation.models import Assignment, Item, Judgement, Project, Retraction, Worker
+from annotation.services import Receipt, retract
+
+pytestmark = pytest.mark.django_db
+
+
+def insert(table: str, row: dict[str, Any]) -> None:
+    columns = ", ".join(f'"{name}"' for name in row)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({columns}) VALUES ({', '.join(['%s'] * len(row))})", list(row.values())
+        )
+
+
+def copy_of(instance: Any, **changes: Any) -> dict[str, Any]:
+    """The row as the database holds it, without its primary key, with some columns changed."""
+    row = {}
+    for field in instance._meta.concrete_fields:
+        if not field.primary_key or field.is_relation:
+            row[field.column] = field.get_db_prep_save(getattr(instance, field.attname), connection)
+    return {**row, **changes}
+
+
+@pytest.fixture
+def judgement(worker: Worker, judge: Callable[..., Receipt]) -> Judgement:
+    return judge(worker).judgement
+
+
+FRESH = {"uuid": "0" * 31 + "1", "sequence": 99, "assignment_id": None, "source": "import", "round": 7}
+
+BAD_JUDGEMENTS = {
+    "an item against itself": lambda j: {**FRESH, "item_hi_id": j.item_lo_id},
+    "items out of canonical order": lambda j: {**FRESH, "item_lo_id": j.item_hi_id, "item_hi_id": j.item_lo_id},
+    "the same UUID twice": lambda j: {**FRESH, "uuid": j.uuid.hex},
+    "the same worker, pair and round twice": lambda j: {**FRESH, "round": j.round},
+    "the same sequence twice": lambda j: {**FRESH, "sequence": j.sequence},
+    "sequence 0": lambda j: {**FRESH, "sequence": 0},
+    "round 0": lambda j: {**FRESH, "round": 0},
+    "an unknown choice": lambda j: {**FRESH, "choice": "both"},
+    "a skip without a reason": lambda j: {**FRESH, "choice": "skip", "skip_reason": ""},
+    "a reason without a skip": lambda j: {**FRESH, "choice": "lo", "skip_reason": "other"},
+    "an unknown source": lambda j: {**FRESH, "source": "rumour"},
+    "a browser's answer without an assignment": lambda j: {**FRESH, "source": "browser"},
+    "the same assignment twice": lambda j: {**FRESH, "assignment_id": j.assignment_id},
+    "a negative response time": lambda j: {**FRESH, "response_ms": -1},
+    "no worker": lambda j: {**FRESH, "worker_id": None},
+}
+
+
+@pytest.mark.parametrize("change", BAD_JUDGEMENTS.values(), ids=BAD_JUDGEMENTS.keys())
+def test_a_judgement_that_breaks_a_rule_is_refused(judgement: Judgement, change: Callable[[Judgement], dict]) -> None:
+    with pytest.raises(DatabaseError):
+        insert("annotation_judgement", copy_of(judgement, **change(judgement)))
+    assert Judgement.objects.count() == 1
+
+
+def test_a_judgement_that_keeps_the_rules_is_stored(judgement: Judgement) -> None:
+    insert("annotation_judgement", copy_of(judgement, **FRESH))
+    assert Judgement.objects.count() == 2
+
+
+def test_a_judgement_of_an_unknown_item_is_refused(judgement: Judgement) -> None:
+    insert_it = copy_of(judgement, **FRESH, item_hi_id=10**9)
+    with pytest.raises(DatabaseError), transaction.atomic():
+        insert("annotation_judgement", insert_it)
+        connection.check_constraints()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {} SET sequence = sequence + 1", "DELETE FROM {}"])
+@pytest.mark.parametrize("table", ["annotation_judgement", "annotation_retraction"])
+def test_an_event_cannot_be_changed_or_deleted(
+    judgement: Judgement, worker: Worker, table: str, statement: str
+) -> None:
+    retract(worker=worker, judgement=judgement.uuid, uuid=judgement.uuid)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement.format(table))
+    assert Judgement.objects.get().hash == judgement.hash
+    assert Retraction.objects.get().judgement == judgement
+
+
+def test_an_event_cannot_be_replaced_by_an_insert(judgement: Judgement) -> None:
+    verb = "INSERT OR REPLACE" if connection.vendor == "sqlite" else "INSERT"
+    clause = "" if connection.vendor == "sqlite" else " ON CONFLICT (uuid) DO UPDATE SET choice = 'tie'"
+    row = {"id": judgement.pk, **copy_of(judgement, choice="tie")}
+    columns = ", ".join(f'"{name}"' for name in row)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        marks = ", ".join(["%s"] * len(row))
+        cursor.execute(f"{verb} INTO annotation_judgement ({columns}) VALUES ({marks}){clause}", list(row.values()))
+    assert Judgement.objects.get().choice == judgement.choice
+
+
+def test_saving_or_deleting_an_event_through_the_orm_is_refused(judgement: Judgement) -> None:
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        judgement.save()
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        Judgement.objects.filter(pk=judgement.pk)._raw_delete("default")
+
+
+def assignment_row(worker: Worker, **changes: Any) -> dict[str, Any]:
+    return copy_of(Assignment.objects.get(worker=worker), public_id="0" * 31 + "2", round=9, **changes)
+
+
+def test_an_assignment_that_breaks_a_rule_is_refused(judgement: Judgement, worker: Worker) -> None:
+    first = Assignment.objects.get(worker=worker)
+    for change in (
+        {"item_lo_id": first.item_hi_id, "item_hi_id": first.item_lo_id},
+        {"item_lo_id": first.item_hi_id},
+        {"round": 1},
+        {"round": 0},
+        {"public_id": first.public_id.hex},
+        {"expires_at": assignment_row(worker)["issued_at"]},
+    ):
+        with pytest.raises(DatabaseError):
+            insert("annotation_assignment", {**assignment_row(worker), **change})
+    insert("annotation_assignment", assignment_row(worker))
+
+
+def test_an_item_that_breaks_a_rule_is_refused(project: Project) -> None:
+    first = Item.objects.filter(project=project).first()
+    for change in ({"text": ""}, {"key": ""}, {"revision": 0}, {"revision": 2, "active": True}, {"revision": 1}):
+        with pytest.raises(DatabaseError):
+            insert("annotation_item", copy_of(first, **{"active": False, "revision": 5, **change}))
+    insert("annotation_item", copy_of(first, revision=2, active=False))
+
+
+def test_a_project_outside_the_legal_ranges_is_refused(project: Project) -> None:
+    for change in (
+        {"redundancy": 0},
+        {"redundancy": 1001},
+        {"judgements_per_worker": 0},
+        {"lease_minutes": 0},
+        {"update_batch": 0},
+        {"state": "ajar"},
+        {"pairs": "some"},
+        {"slug": project.slug},
+    ):
+        with pytest.raises(DatabaseError):
+            insert("annotation_project", copy_of(project, **{"slug": "other", **change}))
+
+
+def test_a_worker_code_is_unique_within_a_project_and_a_role_is_a_known_one(project: Project, worker: Worker) -> None:
+    with pytest.raises(DatabaseError):
+        insert("annotation_worker", copy_of(worker))
+    membership = project.membership_set.get()
+    with pytest.raises(DatabaseError):
+        insert("annotation_membership", copy_of(membership))
+    with pytest.raises(DatabaseError), transaction.atomic():
+        project.membership_set.update(role="emperor")
