@@ -1,0 +1,1 @@
+"""Files become rows: items and past judgements from CSV, checked whole before anything is written."""
