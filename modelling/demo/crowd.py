@@ -11,7 +11,8 @@ import numpy as np
 
 from modelling.simulation import Floats, Ints, SimulatedLabels
 
-FOLDER = Path(__file__).parent
+ARGUMENTS = Path(__file__).with_name("arguments.csv")
+TRUTH = Path(__file__).with_name("truth.csv")
 AXES = ("evidence_vs_story", "common_vs_individual", "long_vs_short")
 # What an opinion group adds to the quality of an argument for each unit on the axes above. The columns add up to zero,
 # so that with groups of one size the quality of an argument is also what the whole crowd thinks of it on average.
@@ -97,13 +98,13 @@ QUESTIONS = (
 
 def read_arguments() -> tuple[Argument, ...]:
     """The texts in the order of their file."""
-    with (FOLDER / "arguments.csv").open(encoding="utf-8", newline="") as file:
+    with ARGUMENTS.open(encoding="utf-8", newline="") as file:
         return tuple(Argument(**row) for row in csv.DictReader(file))
 
 
 def read_truth(arguments: Sequence[Argument]) -> Truth:
     """What only the simulation knows about these arguments, in their order."""
-    with (FOLDER / "truth.csv").open(encoding="utf-8", newline="") as file:
+    with TRUTH.open(encoding="utf-8", newline="") as file:
         rows = {row["key"]: row for row in csv.DictReader(file)}
     quality = np.array([float(rows[argument.key]["quality"]) for argument in arguments])
     leanings = np.array([[float(rows[argument.key][axis]) for axis in AXES] for argument in arguments])

@@ -1,0 +1,62 @@
+"""The demo's researcher: a generated password, kept in a file that only its owner reads, never a fixed one."""
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.db import transaction
+
+from annotation.models import User
+
+USERNAME = "demo"
+
+
+@dataclass(frozen=True)
+class LogIn:
+    """The researcher, and the password if we still know it."""
+
+    user: User
+    password: str | None = field(repr=False)
+
+
+def password_file() -> Path:
+    return Path(settings.DATA_DIR) / "demo_password"
+
+
+def find_or_make_login() -> LogIn:
+    """The demo's researcher exists. A password that was changed since is nobody's business but theirs."""
+    user = User.objects.filter(username=USERNAME).first()
+    if user is None:
+        password = _read() or _write(secrets.token_urlsafe(12))
+        return LogIn(_make_user(password), password)
+    kept = _read()
+    return LogIn(user, kept if kept and user.check_password(kept) else None)
+
+
+@transaction.atomic
+def _make_user(password: str) -> User:
+    """A researcher who may also look round the admin, without changing anything there."""
+    user = User.objects.create_user(USERNAME, password=password, is_staff=True)
+    looking = Permission.objects.filter(content_type__app_label__in=["annotation", "modelling"])
+    user.user_permissions.set(looking.filter(codename__startswith="view_"))
+    return user
+
+
+def _read() -> str | None:
+    try:
+        return password_file().read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+
+
+def _write(password: str) -> str:
+    """The password, now also in a file of mode 600."""
+    path = password_file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(password)
+    return password

@@ -1,0 +1,71 @@
+"""Loads the demo study, once, and says each time how to log in. `make run` calls it on every start."""
+
+import os
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from annotation.models import Project
+from modelling.demo.load import SLUG, count, find_demo, load_demo
+from modelling.demo.login import LogIn, find_or_make_login, password_file
+from modelling.snapshots import current_snapshot
+from modelling.updating import run_one
+
+
+class Command(BaseCommand):
+    help = "Loads the demo study with its simulated crowd, fits its first model, and prints the researcher's log-in."
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        login = find_or_make_login()
+        project = find_demo()
+        if project is None:
+            project = self.load(login)
+        else:
+            self.say(f"{project.title} is here already: {describe(project)}.")
+        if current_snapshot(project) is None:
+            self.fit(project)
+        self.say_login(login)
+
+    def load(self, login: LogIn) -> Project:
+        """The study is stored, and said to be."""
+        self.say("Loading the demo study ...")
+        began = time.perf_counter()
+        project = load_demo(login.user)
+        self.say(f"Loaded {describe(project)} ({time.perf_counter() - began:.1f} s).")
+        return project
+
+    def fit(self, project: Project) -> None:
+        """The study has a first model, or its updater will make one."""
+        self.say("Fitting the first model ...")
+        began = time.perf_counter()
+        while current_snapshot(project) is None and run_one(f"demo-{os.getpid()}"):
+            pass
+        if snapshot := current_snapshot(project):
+            spent = time.perf_counter() - began
+            self.say(f"Version {snapshot.number} has learned from {snapshot.included:,} judgements ({spent:.1f} s).")
+        else:
+            self.say("The model is not fitted yet; the updater of `manage.py serve` will try again.")
+
+    def say_login(self, login: LogIn) -> None:
+        """The log-in as far as we know it, and what to do where we do not."""
+        name = login.user.get_username()
+        self.say(f"Judge pairs at /s/{SLUG}/. Researchers log in as:")
+        if login.password:
+            self.say(f"  user {name}, password {login.password} (also in {password_file()}, which only you can read)")
+        else:
+            self.say(f"  user {name}, with the password you gave; a new one: manage.py changepassword {name}")
+
+    def say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def describe(project: Project) -> str:
+    """What the study holds, in words."""
+    has = count(project)
+    return (
+        f"{has.arguments} arguments in {has.debates} debates, {has.workers} workers, "
+        f"{has.judgements:,} judgements ({has.simulated:,} simulated)"
+    )
