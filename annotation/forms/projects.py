@@ -44,7 +44,7 @@ class FieldGroup:
     fields: list[forms.BoundField]
 
 
-class ProjectForm(forms.ModelForm[Project]):
+class ProjectForm(forms.ModelForm):
     """Gives `cleaned_data` to a service; it is never saved by itself, so that every change is in the audit."""
 
     slug = forms.SlugField(

@@ -1,0 +1,56 @@
+"""The model's records for administrators: all of them are written by the updater and only shown here."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from annotation.admin import ReadOnly
+from modelling.models import ConsensusScore, ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
+
+
+@admin.register(UpdateState)
+class UpdateStateAdmin(ReadOnly):
+    list_display = ["project", "done_sequence", "current", "owner", "lease_until", "attempts", "not_before", "error"]
+    list_filter = ["attempts"]
+    search_fields = ["project__title", "project__slug", "error"]
+    list_select_related = ["project", "current"]
+
+
+@admin.register(ModelSnapshot)
+class ModelSnapshotAdmin(ReadOnly):
+    list_display = ["number", "project", "kind", "included", "last_sequence", "seconds", "created_at"]
+    list_filter = ["kind", "project"]
+    search_fields = ["project__title", "project__slug", "=data_hash", "=checksum"]
+    list_select_related = ["project"]
+    date_hierarchy = "created_at"
+    ordering = ["-id"]
+
+
+@admin.register(SnapshotArrays)
+class SnapshotArraysAdmin(ReadOnly):
+    """The arrays themselves are megabytes and are never loaded for a list."""
+
+    list_display = ["checksum", "project"]
+    list_filter = ["project"]
+    search_fields = ["=checksum"]
+    exclude = ["content"]
+    list_select_related = ["project"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SnapshotArrays]:
+        return super().get_queryset(request).defer("content")
+
+
+@admin.register(ConsensusScore)
+class ConsensusScoreAdmin(ReadOnly):
+    list_display = ["snapshot", "rank", "item", "mean", "sd", "rank_low", "rank_high", "judgements"]
+    list_filter = ["snapshot__project"]
+    search_fields = ["item__key"]
+    list_select_related = ["snapshot", "item"]
+    ordering = ["-snapshot_id", "rank"]
+
+
+@admin.register(UpdaterBeat)
+class UpdaterBeatAdmin(ReadOnly):
+    list_display = ["name", "seen_at"]
+    search_fields = ["name"]
+    date_hierarchy = "seen_at"
