@@ -177,8 +177,8 @@ def record_judgement(
     judgement = _judgement_under(lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms)
     try:
         _store(judgement, lease, note)
-    except IntegrityError:
-        return Receipt(_first_answer(judgement), created=False)
+    except IntegrityError as conflict:
+        return Receipt(_first_answer(judgement, conflict), created=False)
     for name in settings.AFTER_JUDGEMENT:
         import_string(name)(judgement.project_id)
     return Receipt(judgement, created=True)
@@ -208,7 +208,7 @@ def _judgement_under(
         item_hi=lease.item_hi,
         round=lease.round,
         choice=choice,
-        skip_reason=skip_reason,
+        skip_reason=(skip_reason or Judgement.SkipReason.OTHER) if choice == Judgement.Choice.SKIP else "",
         lo_was_left=lease.lo_is_left,
         source=Judgement.Source.BROWSER,
         response_ms=clipped,
@@ -231,12 +231,12 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> None:
         Worker.objects.filter(pk=judgement.worker_id).update(state=Worker.State.FINISHED)
 
 
-def _first_answer(attempt: Judgement) -> Judgement:
+def _first_answer(attempt: Judgement, conflict: IntegrityError) -> Judgement:
     """The judgement that was stored before this attempt, if the attempt says the same."""
     first = Judgement.objects.filter(uuid=attempt.uuid).first()
     if first is None:
-        first = Judgement.objects.get(assignment=attempt.assignment)
-        raise AlreadyRecorded(first)
+        first = Judgement.objects.filter(assignment=attempt.assignment).first()
+        raise AlreadyRecorded(first) if first else conflict
     if first.worker_id != attempt.worker_id:
         raise NotYours
     if (first.assignment_id, first.choice, first.skip_reason) != (

@@ -1,7 +1,6 @@
 """What a worker may say about a pair."""
 
 import uuid
-from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -40,12 +39,3 @@ class JudgementForm(forms.Form):
         """A whole number that a column can hold; the service clips it to the lease."""
         value = self.cleaned_data["response_ms"]
         return None if value is None else int(min(max(value, -1), 2_000_000_000))
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        skipped = cleaned.get("choice") == Judgement.Choice.SKIP
-        if skipped and not cleaned.get("skip_reason"):
-            cleaned["skip_reason"] = Judgement.SkipReason.OTHER
-        elif not skipped:
-            cleaned["skip_reason"] = ""
-        return cleaned

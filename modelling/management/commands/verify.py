@@ -1,0 +1,38 @@
+"""Checks that nothing was lost, changed or damaged. Exit code 0 if all is well, 1 if not."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from annotation import verification as events
+from annotation.models import Project
+from modelling import verification as snapshots
+
+
+class Command(BaseCommand):
+    help = "Checks sequences, hash chains, stray rows, triggers and snapshots of every project."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", nargs="*", help="short names; every project without them")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        projects = Project.objects.order_by("pk")
+        if options["project"]:
+            projects = projects.filter(slug__in=options["project"])
+        problems = list(problems_of_all(projects))
+        for problem in problems:
+            self.stdout.write(self.style.ERROR(problem))
+        if problems:
+            self.stdout.write(f"{len(problems)} problem(s) found. Nothing was changed; restore these rows from a backup.")
+            sys.exit(1)
+        self.stdout.write(self.style.SUCCESS(f"All is well in {projects.count()} project(s)."))
+
+
+def problems_of_all(projects: Any) -> Iterator[str]:
+    yield from events.missing_guards()
+    for project in projects:
+        for part in (events, snapshots):
+            for problem in part.problems_of(project):
+                yield f"{project.slug}: {problem}"
