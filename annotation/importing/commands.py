@@ -1,4 +1,4 @@
-"""What `import_items` and `import_judgements` share: a project, a file or folder, plain words, and exit code 1 on refusal."""
+"""What `import_items` and `import_judgements` share: the project, the place, plain words, exit code 1 on refusal."""
 
 from pathlib import Path
 from typing import Any

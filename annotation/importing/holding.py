@@ -29,7 +29,7 @@ class NotHeld(ImportRefused):
     )
 
 
-def keep(upload: UploadedFile[bytes]) -> str:
+def keep(upload: "UploadedFile[bytes]") -> str:
     """The name of a new private file with these bytes. The name that came with the upload is not used."""
     forget_old()
     name = secrets.token_hex(16)

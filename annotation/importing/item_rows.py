@@ -43,6 +43,12 @@ class Plan:
         names = ("added", "corrected", "updated", "unchanged")
         return {name: len(getattr(self, name)) for name in names}
 
+    def outcomes(self) -> dict[str, str]:
+        """What happens to each key of the file: added, corrected, updated or unchanged."""
+        rows = [(d.key, "added") for d in self.added] + [(d.key, "unchanged") for d in self.unchanged]
+        rows += [(d.key, "corrected") for d, _ in self.corrected] + [(d.key, "updated") for d, _ in self.updated]
+        return dict(rows)
+
     @property
     def changes_anything(self) -> bool:
         return bool(self.added or self.corrected or self.updated)

@@ -64,10 +64,10 @@ def plan_items(project: Project, drafts: Iterable[Draft]) -> Plan:
 
 
 @transaction.atomic
-def import_items(*, project: Project, user: User | None, drafts: list[Draft]) -> Plan:
+def import_items(*, project: Project, user: User | None, rows: list[Draft]) -> Plan:
     """The project has these items. The same rows again change nothing."""
     hold_items(project)
-    plan = plan_items(project, drafts)
+    plan = plan_items(project, rows)
     if plan.changes_anything:
         store_items(project, user, plan)
     return plan

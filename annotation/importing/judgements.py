@@ -63,10 +63,10 @@ def plan_judgements(project: Project, answers: list[Answer]) -> Plan:
 
 
 @transaction.atomic
-def import_judgements(*, project: Project, user: User | None, answers: list[Answer]) -> Plan:
+def import_judgements(*, project: Project, user: User | None, rows: list[Answer]) -> Plan:
     """The project's log has these judgements. The same rows again add nothing."""
     hold_items(project)
-    plan = plan_judgements(project, answers)
+    plan = plan_judgements(project, rows)
     if plan.changes_anything:
         store_judgements(project, user, plan)
     return plan

@@ -12,8 +12,8 @@ class Command(ImportCommand):
     table = "items.csv"
 
     def take_in(self, project: Project, path: Path) -> str:
-        drafts = read_items(path)
-        self.stdout.write(f"{len(drafts):,} rows are in order; writing …")
-        counts = import_items(project=project, user=None, drafts=drafts).counts
+        rows = read_items(path)
+        self.stdout.write(f"{len(rows):,} rows are in order; writing …")
+        counts = import_items(project=project, user=None, rows=rows).counts
         words = "{added:,} added, {corrected:,} corrected, {updated:,} with other details, {unchanged:,} unchanged."
         return f"Items of “{project}”: " + words.format(**counts)

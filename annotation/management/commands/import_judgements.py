@@ -12,8 +12,8 @@ class Command(ImportCommand):
     table = "judgements.csv"
 
     def take_in(self, project: Project, path: Path) -> str:
-        answers = read_judgements(path)
-        self.stdout.write(f"{len(answers):,} rows are in order; writing …")
-        counts = import_judgements(project=project, user=None, answers=answers).counts
+        rows = read_judgements(path)
+        self.stdout.write(f"{len(rows):,} rows are in order; writing …")
+        counts = import_judgements(project=project, user=None, rows=rows).counts
         words = "{added:,} added ({ties:,} ties, {workers:,} new workers), {unchanged:,} unchanged."
         return f"Judgements of “{project}”: " + words.format(**counts)
