@@ -1,8 +1,11 @@
 """The stage: one database without its guard only while it is emptied, and a small cast with reasons to exist."""
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -39,6 +42,11 @@ def events_may_be_emptied_between_tests() -> Iterator[None]:
     TransactionTestCase._fixture_teardown = released
     yield
     TransactionTestCase._fixture_teardown = tear_down
+
+
+@pytest.fixture(autouse=True)
+def a_data_folder_of_its_own(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
 
 
 @pytest.fixture
@@ -101,8 +109,6 @@ def worker(project: Project) -> Worker:
 @pytest.fixture
 def judge(rng: Random) -> Callable[..., services.Receipt]:
     """judge(worker, "left"): the worker's next pair answered, through the same services as the browser's."""
-    import uuid
-
     def answer(worker: Worker, choice: str = "left", **more: object) -> services.Receipt:
         assignment = services.assign(worker=worker, rng=rng)
         assert assignment is not None, "no pair is left for this worker"

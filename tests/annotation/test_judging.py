@@ -1,0 +1,279 @@
+"""The worker's way: welcome, a pair, one POST an answer, thank you."""
+
+import json
+import uuid
+from random import Random
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from annotation import services
+from annotation.models import Assignment, Judgement, JudgementNote, Project, Worker
+from annotation.services import to_canonical
+
+pytestmark = pytest.mark.django_db
+
+
+def task_of(client: Client) -> dict[str, Any]:
+    return client.get("/s/pets/").context["task"]
+
+
+def post(client: Client, **answer: Any) -> Any:
+    payload = {"uuid": str(uuid.uuid4()), "choice": "left", **answer}
+    return client.post("/s/pets/judgements/", json.dumps(payload), content_type="application/json")
+
+
+def test_a_newcomer_is_welcomed_and_joins_by_consenting(project: Project, client: Client) -> None:
+    assert "Which argument is more convincing?" in client.get("/s/pets/").text
+    assert client.post("/s/pets/join/", {}).status_code == 422
+    assert Worker.objects.count() == 0
+    assert client.post("/s/pets/join/", {"consent": "on"}).url == "/s/pets/"
+    assert Worker.objects.get().consented_at is not None
+    assert task_of(client)["pair"]
+
+
+def test_joining_twice_is_joining_once(worker_client: Client) -> None:
+    worker_client.post("/s/pets/join/", {"consent": "on"})
+    assert Worker.objects.count() == 1
+
+
+def test_answers_to_the_questionnaire_are_kept_as_traits(project: Project, client: Client) -> None:
+    project.questionnaire = [{"name": "age", "label": "Your age", "choices": ["18-29", "30+"]}]
+    project.save()
+    client.post("/s/pets/join/", {"consent": "on", "q_age": "30+"})
+    assert Worker.objects.get().traits == {"age": "30+"}
+
+
+def test_one_post_stores_one_judgement_and_answers_with_the_next_pair(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    answer = post(worker_client, assignment=pair["assignment"], choice="right", response_ms=5)
+    assert answer.status_code == 201
+    judgement = Judgement.objects.get()
+    assert judgement.source == "browser"
+    chosen = judgement.item_lo if judgement.choice == "lo" else judgement.item_hi
+    assert chosen.text == pair["right"]["text"]
+    assert answer.json()["next"]["done"] == 1
+    assert answer.json()["next"]["pair"]["assignment"] != pair["assignment"]
+
+
+def test_the_same_id_twice_is_one_judgement_and_one_answer(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    same = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"]}
+    first, second = post(worker_client, **same), post(worker_client, **same)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["saved"] == second.json()["saved"] == same["uuid"]
+    assert Judgement.objects.count() == 1
+
+
+def test_the_same_id_with_another_choice_is_refused_and_the_first_kept(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    same = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"]}
+    post(worker_client, **same, choice="left")
+    first = Judgement.objects.get().choice
+    answer = post(worker_client, **same, choice="right")
+    assert answer.status_code == 422
+    assert "already recorded" in answer.json()["title"]
+    assert Judgement.objects.get().choice == first
+
+
+def test_another_id_for_an_answered_pair_is_told_that_it_is_saved_and_goes_on(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    post(worker_client, assignment=pair["assignment"])
+    answer = post(worker_client, assignment=pair["assignment"], choice="right")
+    assert answer.status_code == 409
+    assert answer.json()["next"]["pair"]
+    assert Judgement.objects.count() == 1
+
+
+def test_a_pair_of_another_worker_is_not_found(worker_client: Client, project: Project) -> None:
+    other = services.enrol(project=project)
+    foreign = services.assign(worker=other, rng=Random(2))
+    task_of(worker_client)
+    assert post(worker_client, assignment=str(foreign.public_id)).status_code == 404
+    assert Judgement.objects.count() == 0
+
+
+def test_a_browser_nobody_knows_is_told_to_reload(project: Project, client: Client) -> None:
+    answer = post(client, assignment=str(uuid.uuid4()))
+    assert answer.status_code == 401
+    assert "kept on this device" in answer.json()["detail"]
+
+
+def test_a_forged_cookie_is_nobody(project: Project, worker: Worker, client: Client) -> None:
+    client.cookies[f"concord_worker_{project.pk}"] = worker.code
+    assert post(client, assignment=str(uuid.uuid4())).status_code == 401
+
+
+BODIES = {
+    "empty": (b"", 400),
+    "white space": (b"  \n", 400),
+    "cut short": (b'{"uuid": "', 400),
+    "an array": (b"[]", 422),
+    "a string": (b'"left"', 422),
+    "deeply nested": (b"[" * 100_000, 400),
+    "a name twice": (b'{"choice": "left", "choice": "right"}', 400),
+    "NaN": (b'{"response_ms": NaN}', 400),
+    "not UTF-8": (b'{"note": "\xff"}', 400),
+    "too large": (b'{"note": "' + b"x" * 2_000_000 + b'"}', 413),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), BODIES.values(), ids=BODIES.keys())
+def test_an_unreadable_answer_is_refused_in_words(worker_client: Client, body: bytes, status: int) -> None:
+    answer = worker_client.post("/s/pets/judgements/", body, content_type="application/json")
+    assert answer.status_code == status
+    assert answer["Content-Type"] == "application/problem+json"
+    assert "Nothing was saved" in answer.json()["detail"]
+    assert Judgement.objects.count() == 0
+
+
+FIELDS = {
+    "no id": ({"uuid": ""}, 400),
+    "a wrong id": ({"uuid": "not-a-uuid"}, 422),
+    "a very long id": ({"uuid": "f" * 10_000}, 422),
+    "the nil id": ({"uuid": str(uuid.UUID(int=0))}, 422),
+    "an unknown choice": ({"choice": "both"}, 422),
+    "a NUL in the note": ({"note": "a\0b"}, 422),
+    "half a character in the note": ({"note": "\ud800"}, 422),
+    "a note of 1 MB": ({"note": "x" * 900_000}, 422),
+    "a number for a pair": ({"assignment": 2**63}, 422),
+    "a time that is none": ({"response_ms": "yesterday"}, 422),
+}
+
+
+@pytest.mark.parametrize(("change", "status"), FIELDS.values(), ids=FIELDS.keys())
+def test_an_answer_with_a_wrong_field_names_the_field(worker_client: Client, change: dict, status: int) -> None:
+    pair = task_of(worker_client)["pair"]
+    answer = post(worker_client, **{"assignment": pair["assignment"], **change})
+    assert answer.status_code == status
+    assert answer.json()["field"] == next(iter(change))
+    assert Judgement.objects.count() == 0
+
+
+@pytest.mark.parametrize("form", [str.upper, "{{{}}}".format, "urn:uuid:{}".format])
+def test_another_spelling_of_the_same_id_is_the_same_id(worker_client: Client, form: Any) -> None:
+    pair = task_of(worker_client)["pair"]
+    same = str(uuid.uuid4())
+    post(worker_client, uuid=same, assignment=pair["assignment"])
+    assert post(worker_client, uuid=form(same), assignment=pair["assignment"]).status_code == 200
+
+
+@pytest.mark.parametrize("sent", [-5, 10**9, 1e300])
+def test_a_doubtful_clock_is_clipped_and_flagged(worker_client: Client, sent: float) -> None:
+    pair = task_of(worker_client)["pair"]
+    assert post(worker_client, assignment=pair["assignment"], response_ms=sent).status_code == 201
+    judgement = Judgement.objects.get()
+    assert judgement.clock_doubtful
+    assert 0 <= judgement.response_ms < 60_000
+
+
+def test_fields_a_browser_may_not_set_are_ignored(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    extra = {"worker_id": 999, "created_at": "1970-01-01", "weight": 100, "source": "api", "sequence": 77}
+    assert post(worker_client, assignment=pair["assignment"], **extra).status_code == 201
+    judgement = Judgement.objects.get()
+    assert (judgement.source, judgement.sequence, judgement.worker) == ("browser", 1, Worker.objects.get())
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "application/x-www-form-urlencoded"])
+def test_only_json_is_read(worker_client: Client, content_type: str) -> None:
+    assert worker_client.post("/s/pets/judgements/", "{}", content_type=content_type).status_code == 415
+
+
+def test_without_the_page_s_token_nothing_is_stored(project: Project) -> None:
+    client = Client(enforce_csrf_checks=True)
+    answer = client.post("/s/pets/judgements/", "{}", content_type="application/json")
+    assert answer.status_code == 403
+    assert "kept on this device" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("state", ["paused", "closed"])
+def test_a_closed_study_takes_no_answer_and_says_that_earlier_ones_are_safe(
+    worker_client: Client, project: Project, state: str
+) -> None:
+    pair = task_of(worker_client)["pair"]
+    Project.objects.update(state=state)
+    answer = post(worker_client, assignment=pair["assignment"])
+    assert answer.status_code == 409
+    assert "earlier answers are saved" in answer.json()["detail"]
+    assert "earlier answers are saved" in worker_client.get("/s/pets/").text
+
+
+def test_a_late_answer_is_kept_and_flagged(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    lease = Assignment.objects.get()
+    lease.issued_at, lease.expires_at = lease.issued_at.replace(year=2020), lease.expires_at.replace(year=2021)
+    lease.save()
+    answer = post(worker_client, assignment=pair["assignment"])
+    assert answer.status_code == 201
+    assert answer.json()["late"] is True
+    assert Judgement.objects.get().late
+
+
+def test_a_tie_is_refused_where_the_study_offers_none(worker_client: Client) -> None:
+    Project.objects.update(ties_allowed=False)
+    pair = task_of(worker_client)["pair"]
+    assert post(worker_client, assignment=pair["assignment"], choice="tie").status_code == 422
+
+
+def test_a_reason_goes_to_a_note_outside_the_chain(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    post(worker_client, assignment=pair["assignment"], choice="skip", skip_reason="both_poor", note="Neither!")
+    assert JudgementNote.objects.get().text == "Neither!"
+    assert Judgement.objects.get().skip_reason == "both_poor"
+
+
+def test_a_worker_who_has_given_enough_is_thanked(worker_client: Client) -> None:
+    Project.objects.update(judgements_per_worker=2)
+    for _ in range(2):
+        post(worker_client, assignment=task_of(worker_client)["pair"]["assignment"])
+    assert Worker.objects.get().state == "finished"
+    page = worker_client.get("/s/pets/").text
+    assert "Your 2 answers are saved." in page
+    assert "You have finished" in page
+
+
+def test_a_worker_for_whom_no_pair_is_left_is_told_so(worker_client: Client) -> None:
+    given = 0
+    while pair := task_of(worker_client)["pair"]:
+        post(worker_client, assignment=pair["assignment"])
+        given += 1
+    assert given == 6 + 3  # every pair of four cats and of three dogs, once
+    assert "no more pairs for you" in worker_client.get("/s/pets/").text
+
+
+def test_pairs_stay_within_a_group_and_never_come_twice(project: Project, worker: Worker, judge: Any) -> None:
+    judgements = [judge(worker).judgement for _ in range(9)]
+    assert all(j.item_lo.group == j.item_hi.group for j in judgements)
+    assert len({(j.item_lo_id, j.item_hi_id) for j in judgements}) == 9
+
+
+def test_a_page_asked_for_twice_shows_the_same_pair(worker_client: Client) -> None:
+    assert task_of(worker_client)["pair"] == task_of(worker_client)["pair"]
+
+
+def test_a_worker_is_never_shown_keys_scores_or_other_people(worker_client: Client) -> None:
+    pair = task_of(worker_client)["pair"]
+    body = post(worker_client, assignment=pair["assignment"]).json()
+    assert set(body) == {"saved", "late", "next"}
+    assert set(body["next"]) == {"pair", "done", "total"}
+    assert set(body["next"]["pair"]) == {"assignment", "left", "right"}
+    assert set(body["next"]["pair"]["left"]) == {"text", "group"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "lo_is_left", "canonical"),
+    [("left", True, "lo"), ("left", False, "hi"), ("right", True, "hi"), ("right", False, "lo"),
+     ("a", True, "lo"), ("b", True, "hi"), ("tie", False, "tie"), ("skip", True, "skip")],
+)  # fmt: skip
+def test_left_and_right_become_the_item_that_was_meant(choice: str, lo_is_left: bool, canonical: str) -> None:
+    assert to_canonical(choice, lo_is_left=lo_is_left) == canonical
+
+
+def test_taking_an_answer_back_is_an_event_of_its_own_and_happens_once(worker: Worker, judge: Any) -> None:
+    judgement = judge(worker).judgement
+    first = services.retract(worker=worker, judgement=judgement.uuid, uuid=uuid.uuid4())
+    again = services.retract(worker=worker, judgement=judgement.uuid, uuid=uuid.uuid4())
+    assert (first.sequence, again.pk) == (2, first.pk)
+    assert Judgement.objects.standing().count() == 0

@@ -1,0 +1,205 @@
+"""New judgements become one new snapshot: claimed once, published whole, never turned back."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from annotation import ledger, services
+from annotation.models import Item, Judgement, Project, Worker
+from annotation.services import Receipt
+from modelling import arrays, updating
+from modelling.inputs import read_inputs
+from modelling.models import ConsensusScore, ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.snapshots import current_snapshot, load_fitted
+from modelling.verification import problems_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
+    """Three workers: one takes the first text, one the second, one says they are equal."""
+    workers = [services.enrol(project=project) for _ in range(3)]
+    for worker, choice in zip(workers, ("left", "right", "tie"), strict=True):
+        for _ in range(5):
+            judge(worker, choice)
+    return workers
+
+
+def test_a_snapshot_knows_every_judgement_and_ranks_every_item(project: Project, crowd: list[Worker]) -> None:
+    snapshot = updating.run_one("one")
+    assert snapshot.number == 1
+    assert (snapshot.last_sequence, snapshot.included, snapshot.excluded) == (15, 15, {})
+    assert list(snapshot.scores.values_list("rank", flat=True)) == list(range(1, 8))
+    assert current_snapshot(project) == snapshot
+    assert list(problems_of(project)) == []
+    assert updating.run_one("one") is None
+
+
+def test_a_snapshot_predicts_again_after_it_was_stored(project: Project, crowd: list[Worker]) -> None:
+    snapshot = updating.run_one("one")
+    fitted = load_fitted(snapshot)
+    mean, sd = fitted.model.predict_consensus(return_std=True)
+    stored = dict(snapshot.scores.values_list("item_id", "mean"))
+    np.testing.assert_array_equal([stored[pk] for pk in fitted.item_ids], mean)
+    assert np.isfinite(sd).all()
+
+
+def test_an_item_that_always_wins_comes_first(project: Project) -> None:
+    best = Item.objects.get(key="cats-3")
+    for _ in range(6):
+        worker = services.enrol(project=project)
+        for _ in range(6):
+            lease = services.assign(worker=worker, rng=Random(3))
+            if lease is None:
+                break
+            wanted = "left" if lease.left == best else "right" if lease.right == best else "tie"
+            services.record_judgement(worker=worker, uuid=lease.public_id, assignment=lease.public_id, choice=wanted)
+    snapshot = updating.run_one("one")
+    assert snapshot.scores.get(rank=1).item == best
+
+
+def test_skipped_and_retracted_judgements_are_counted_as_left_out(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    judgements = [judge(worker, choice).judgement for choice in ("left", "skip", "right")]
+    services.retract(worker=worker, judgement=judgements[0].uuid, uuid=judgements[0].uuid)
+    snapshot = updating.run_one("one")
+    assert (snapshot.included, snapshot.excluded) == (1, {"skipped": 1, "retracted": 1})
+    assert snapshot.last_sequence == 4
+
+
+def test_a_correction_is_learned_but_only_the_new_text_is_ranked(project: Project, crowd: list[Worker]) -> None:
+    old = Item.objects.get(key="cats-1")
+    old.active = False
+    old.save()
+    Item.objects.create(project=project, key="cats-1", revision=2, text="Cats purr and purr.", group="cats")
+    ledger.raise_inputs_revision(project.pk)
+    snapshot = updating.run_one("one")
+    assert snapshot.included == 15
+    assert set(snapshot.scores.values_list("item__key", "item__revision")) >= {("cats-1", 2)}
+    assert not snapshot.scores.filter(item=old).exists()
+
+
+def test_changed_inputs_start_an_update_and_unchanged_ones_do_not(project: Project, crowd: list[Worker]) -> None:
+    assert updating.run_one("one").number == 1
+    ledger.raise_inputs_revision(project.pk)
+    assert updating.run_one("one").number == 2
+    assert updating.run_one("one") is None
+
+
+def test_fewer_judgements_than_a_batch_wait_a_minute(
+    project: Project, worker: Worker, judge: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Project.objects.update(update_batch=5)
+    judge(worker)
+    assert updating.run_one("one") is None
+    monkeypatch.setattr(updating, "PATIENCE", timedelta(0))
+    assert updating.run_one("one").number == 1
+
+
+def test_one_project_is_claimed_by_one_updater(project: Project, crowd: list[Worker]) -> None:
+    assert updating.claim_one("one") == project
+    assert updating.claim_one("two") is None
+
+
+def test_a_claim_that_ran_out_is_taken_over_and_the_first_cannot_publish(
+    project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updating.claim_one("one")
+    UpdateState.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert updating.run_one("two").number == 1
+    with pytest.raises(updating.LostClaim):
+        updating.update(project, "one")
+    assert ModelSnapshot.objects.count() == 1
+
+
+def test_a_heartbeat_extends_the_claim_and_notices_its_loss(project: Project, crowd: list[Worker]) -> None:
+    now = [0.0]
+    updating.claim_one("one")
+    UpdateState.objects.update(lease_until=timezone.now())
+    heartbeat = updating.Heartbeat(project, "one", clock=lambda: now[0])
+    now[0] = 10.0
+    heartbeat("fit", 1, 25, 0.5)
+    assert UpdateState.objects.get().lease_until > timezone.now() + timedelta(seconds=20)
+    UpdateState.objects.update(owner="two")
+    now[0] = 20.0
+    with pytest.raises(updating.LostClaim):
+        heartbeat("fit", 2, 25, 0.4)
+
+
+def test_a_failing_fit_backs_off_and_the_last_good_version_stays(
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = updating.run_one("one")
+    judge(crowd[0])
+    monkeypatch.setattr(updating, "fit", lambda *args, **kwargs: 1 / 0)
+    assert updating.run_one("one") is None
+    state = UpdateState.objects.get()
+    assert "division by zero" in state.error
+    assert state.not_before > timezone.now()
+    assert state.current == good
+    assert updating.run_one("one") is None, "it must not try again at once"
+
+
+def test_scores_that_are_no_numbers_are_never_published(project: Project, crowd: list[Worker], monkeypatch) -> None:
+    def nonsense(*args: object) -> list[ConsensusScore]:
+        return [ConsensusScore(mean=float("nan"), sd=1.0, polarisation=0.0)]
+
+    monkeypatch.setattr(updating, "consensus_scores", nonsense)
+    assert updating.run_one("one") is None
+    assert ModelSnapshot.objects.count() == 0
+
+
+def test_a_project_with_nothing_to_learn_from_waits_quietly(project: Project, worker: Worker, judge) -> None:
+    judge(worker, "skip")
+    assert updating.run_one("one") is None
+    state = UpdateState.objects.get()
+    assert (state.done_sequence, state.error, state.current) == (1, "", None)
+
+
+def test_damaged_arrays_are_noticed(project: Project, crowd: list[Worker], settings) -> None:
+    snapshot = updating.run_one("one")
+    path = settings.DATA_DIR / "snapshots" / str(project.pk) / f"{snapshot.checksum}.npz"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(arrays.Damaged):
+        arrays.load(project, snapshot.checksum)
+    assert list(problems_of(project)) == ["the arrays of version 1 are missing or damaged."]
+
+
+def test_arrays_can_live_in_the_database(project: Project, crowd: list[Worker], settings) -> None:
+    settings.SNAPSHOT_ARRAYS = "table"
+    snapshot = updating.run_one("one")
+    assert load_fitted(snapshot).model.predict_consensus().shape == (7,)
+    assert not (settings.DATA_DIR / "snapshots" / str(project.pk) / f"{snapshot.checksum}.npz").exists()
+
+
+def test_the_same_judgements_give_the_same_snapshot_to_the_last_bit(project: Project, crowd: list[Worker]) -> None:
+    first = updating.run_one("one")
+    ledger.raise_inputs_revision(project.pk)
+    second = updating.run_one("one")
+    assert (first.checksum, first.data_hash) == (second.checksum, second.data_hash)
+
+
+def test_reading_stops_at_the_moment_it_began(project: Project, crowd: list[Worker]) -> None:
+    inputs = read_inputs(project)
+    assert inputs.moment.sequence == len(inputs.labels) == Judgement.objects.count()
+    assert int(inputs.judgements_per_item.sum()) == 2 * len(inputs.labels)
+
+
+def test_the_command_works_off_what_is_there_and_ends(project: Project, crowd: list[Worker]) -> None:
+    call_command("update_models", "--once")
+    assert ModelSnapshot.objects.get().included == 15
+
+
+def test_an_updater_says_that_it_lives(db: None) -> None:
+    assert not updating.updater_is_alive()
+    updating.beat()
+    assert updating.updater_is_alive()
+    UpdaterBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    assert not updating.updater_is_alive()
