@@ -36,14 +36,14 @@ class NotAnObject(Unreadable):
 
 def read_json(request: HttpRequest) -> dict[str, Any]:
     """The one JSON object in the body. Refuses repeated names, NaN, and anything Python would read more generously."""
-    if request.content_type != "application/json":
-        raise NotJson
     try:
         body = request.body
     except RequestDataTooBig:
         raise TooBig from None
     if not body.strip():
         raise Empty
+    if request.content_type != "application/json":
+        raise NotJson
     try:
         payload = json.loads(body, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -125,7 +125,11 @@ TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = DATA_DIR / "staticfiles"
-WHITENOISE_USE_FINDERS = True
+# Names carry a hash of the content, so that a browser on a bad network fetches each file once.
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
 
 # Dotted names called after each committed judgement, with the project's id.
 AFTER_JUDGEMENT: list[str] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import dj_database_url
 
 from config.settings.base import *  # noqa: F403
+from config.settings.base import STORAGES
 from config.sqlite import sqlite_database
 
 DATA_DIR = Path(tempfile.mkdtemp(prefix="concord-test-"))
@@ -15,6 +16,9 @@ ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 STATIC_ROOT = DATA_DIR / "staticfiles"
+STATIC_ROOT.mkdir()
+STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+WHITENOISE_USE_FINDERS = True
 
 if os.environ.get("DATABASE_URL"):
     DATABASES = {"default": dj_database_url.config(conn_max_age=0)}
