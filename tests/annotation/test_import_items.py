@@ -1,0 +1,442 @@
+"""Items from files: read by content, refused in plain words with line and column, all or nothing, twice is once."""
+
+import io
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from annotation.importing import holding
+from annotation.importing.items import import_items, plan_items, read_items
+from annotation.importing.problems import ImportRefused
+from annotation.models import AuditEntry, EventHead, Item, Project, User
+from annotation.services import create_project
+
+pytestmark = pytest.mark.django_db
+
+GOOD = b"key,text,group\nk1,Cats purr.,cats\nk2,Dogs bark.,dogs\n"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
+
+
+@pytest.fixture
+def empty(owner: User) -> Project:
+    """A draft study without items."""
+    return create_project(owner=owner, slug="empty", title="Empty")
+
+
+@pytest.fixture
+def olga(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def ukpconvarg_like(tmp_path: Path) -> Path:
+    """A small folder in the layout of UKPConvArg."""
+    rows = ["item_id,fold,topic,stance,source_site,text"]
+    rows += [f'arg{n},{n % 2},Bottled water,{"Yes" if n % 2 else "No"},site,"Text {n},\nsecond line"' for n in range(6)]
+    (tmp_path / "items.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def write(folder: Path, content: bytes | str) -> Path:
+    path = folder / "a file with any name"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def take_in(project: Project, folder: Path, content: bytes | str) -> dict[str, int]:
+    return import_items(project=project, user=None, rows=read_items(write(folder, content))).counts
+
+
+def refusal(project: Project, folder: Path, content: bytes | str) -> ImportRefused:
+    with pytest.raises(ImportRefused) as caught:
+        take_in(project, folder, content)
+    assert not project.items.exists()
+    return caught.value
+
+
+def upload(client: Client, project: Project, content: bytes | str, name: str = "items.csv", **headers: str):
+    data = content.encode() if isinstance(content, str) else content
+    return client.post(f"/projects/{project.slug}/items/import/", {"file": SimpleUploadedFile(name, data)}, **headers)
+
+
+def confirm(client: Client, project: Project, ticket: str):
+    return client.post(f"/projects/{project.slug}/items/import/", {"ticket": ticket})
+
+
+def held_files(settings) -> list[Path]:
+    folder = settings.DATA_DIR / "imports"
+    return list(folder.iterdir()) if folder.exists() else []
+
+
+def workbook() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return file.getvalue()
+
+
+# What is read -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "key,text\nk1,Ça va\nk2,naïve\n".encode(),
+        "key,text\nk1,Ça va\nk2,naïve\n".encode("utf-8-sig"),
+        "key,text\nk1,Ça va\nk2,naïve\n".encode("utf-16"),
+        b"\xfe\xff" + "key,text\nk1,Ça va\nk2,naïve\n".encode("utf-16-be"),
+        "key\ttext\nk1\tÇa va\nk2\tnaïve\n".encode("utf-16"),
+        "key,text\rk1,Ça va\rk2,naïve\r".encode(),
+        "key,text\r\nk1,Ça va\r\n\r\nk2,naïve".encode(),
+        "KEY;Text\nk1;Ça va\nk2;naïve\n;\n".encode(),
+        '"key","text"\n" k1 ","Ça va"\n"k2","naïve"\n'.encode(),
+    ],
+    ids=["utf-8", "bom", "utf-16-le", "utf-16-be", "excel-unicode", "cr-only", "crlf", "semicolons", "quoted"],
+)
+def test_encodings_and_line_ends_are_read_right(empty: Project, tmp_path: Path, content: bytes) -> None:
+    assert take_in(empty, tmp_path, content)["added"] == 2
+    assert dict(empty.items.values_list("key", "text")) == {"k1": "Ça va", "k2": "naïve"}
+
+
+def test_other_columns_become_metadata_and_feature_columns_numbers(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, "key,text,group,Author,Feature:length,feature: x\nk1,A,g,Ann,1.5,-2e1\nk2,B,,,+0,.5\n")
+    first, second = empty.items.order_by("key")
+    assert (first.group, first.metadata, first.features) == ("g", {"Author": "Ann"}, {"length": 1.5, "x": -20.0})
+    assert (second.group, second.metadata, second.features) == ("", {"Author": ""}, {"length": 0.0, "x": 0.5})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<img src=x onerror=alert(1)>", "{{7*7}}", "javascript:alert(1)", "=HYPERLINK(1)", "+1", "\tx", "  spaced "],
+)
+def test_hostile_text_is_stored_and_shown_verbatim(empty: Project, olga: Client, tmp_path: Path, text: str) -> None:
+    take_in(empty, tmp_path, f'key,text\nk1,"{text}"\nk2,B\n')
+    item = empty.items.get(key="k1")
+    assert item.text == text
+    for address in ("/projects/empty/items/", f"/projects/empty/items/{item.pk}/"):
+        page = olga.get(address).content.decode()
+        assert "<img src=x" not in page
+        assert text.strip().replace("<", "&lt;").replace(">", "&gt;") in page
+
+
+def test_a_text_of_exactly_the_limit_is_read(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, f"key,text\nk1,{'x' * 20_000}\nk2,B\n")
+    assert len(empty.items.get(key="k1").text) == 20_000
+
+
+# What is refused ----------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "empty": (b"", "At least 2 items are needed.", None),
+    "blank": (b"\n\n  \n", "At least 2 items are needed.", None),
+    "only a mark": (b"\xef\xbb\xbf", "At least 2 items are needed.", None),
+    "header only": (b"key,text,group\n", "At least 2 items are needed.", None),
+    "one item": (b"key,text\nk1,A\n", "At least 2 items are needed.", None),
+    "latin-1": ("key,text\nk1,A\nk2,café\n".encode("latin-1"), "Latin-1", (3, "")),
+    "latin-1 after CR": ("key,text\rk1,A\rk2,café\r".encode("latin-1"), "Latin-1", (3, "")),
+    "half of utf-16": ("key,text\nk1,A\nk2,B\n".encode("utf-16")[:-1], "UTF-16", (3, "")),
+    "utf-16 without mark": ("key,text\nk1,A\n".encode("utf-16-le"), "NUL", (1, "")),
+    "utf-32": ("key,text\nk1,A\n".encode("utf-32"), "UTF-32", None),
+    "NUL": (b"key,text\nk1,A\nk2,B\0B\n", "NUL", (3, "")),
+    "unclosed quote": (b'key,text\nk1,A\nk2,"B\nk3,C\n', "quotation mark", (3, "")),
+    "quote inside": (b'key,text\nk1,"A" B\nk2,C\n', "quotation mark", (2, "")),
+    "too many columns": (b"key,text\nk1,A\nk2,B,C\n", "3 columns", (3, "")),
+    "too few columns": (b"key,text,group\nk1,A,g\nk2,B\n", "2 columns", (3, "")),
+    "200 kB cell": (b"key,text\nk1,A\nk2," + b"x" * 200_000 + b"\n", "20,000", (3, "text")),
+    "2 MB cell": (b"key,text\nk1,A\nk2," + b"x" * 2_100_000 + b"\n", "2,000,000", (3, "")),
+    "endless quote": (b'key,text\nk1,A\nk2,"' + b"x,y\n" * 300_000, "1,000,000", (3, "")),
+    "long group": (b"key,text,group\nk1,A,g\nk2,B," + b"g" * 201 + b"\n", "200", (3, "group")),
+    "long key": (b"key,text\nk1,A\n" + b"k" * 201 + b",B\n", "200", (3, "key")),
+    "empty text": (b"key,text\nk1,A\nk2,  \n", "empty", (3, "text")),
+    "empty key": (b"key,text\nk1,A\n ,B\n", "empty", (3, "key")),
+    "invisible key": ("key,text\nk1,A\nk\u202e2,B\n".encode(), "invisible", (3, "key")),
+    "no key": (b"id,text\n1,A\n2,B\n", "no column", (1, "key")),
+    "no text": (b"key,words\n1,A\n2,B\n", "no column", (1, "text")),
+    "two columns of one name": (b"key,text,Text\n1,A,B\n2,B,C\n", "Two columns", (1, "Text")),
+    "nameless column": (b"key,text,\n1,A,B\n2,B,C\n", "no name", (1, "3")),
+    "nameless feature": (b"key,text,feature:\n1,A,1\n2,B,2\n", "feature", None),
+    "1,001 columns": (b"key,text," + b",".join(b"c%d" % n for n in range(1000)) + b"\n", "1,000 columns", None),
+    "nan": (b"key,text,feature:x\nk1,A,1\nk2,B,nan\n", "finite", (3, "feature:x")),
+    "inf": (b"key,text,feature:x\nk1,A,1\nk2,B,-inf\n", "finite", (3, "feature:x")),
+    "overflow": (b"key,text,feature:x\nk1,A,1\nk2,B,1e999\n", "finite", (3, "feature:x")),
+    "decimal comma": (b'key,text,feature:x\nk1,A,1\nk2,B,"1,5"\n', "point", (3, "feature:x")),
+    "blank feature": (b"key,text,feature:x\nk1,A,1\nk2,B,\n", "empty", (3, "feature:x")),
+    "digits of another script": ("key,text,feature:x\nk1,A,1\nk2,B,١\n".encode(), "finite", (3, "feature:x")),
+    "duplicate key": (b"key,text\nk1,A\nk2,B\nk1,C\n", "line 2", (4, "key")),
+    "key but for case": (b"key,text\nk1,A\nk2,B\nK1,C\n", "looks like", (4, "key")),
+    "key but for space": (b"key,text\nk 1,A\nk2,B\nk1,C\n", "looks like", (4, "key")),
+    "key but for Unicode form": ("key,text\ncafé,A\nk2,B\ncafe\u0301,C\n".encode(), "looks like", (4, "key")),
+    "full-width key": ("key,text\nk1,A\nk2,B\nｋ１,C\n".encode(), "looks like", (4, "key")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_file_is_refused_with_line_and_column(
+    empty: Project, olga: Client, tmp_path: Path, settings, name: str
+) -> None:
+    content, words, place = REFUSED[name]
+    refused = refusal(empty, tmp_path, content)
+    assert words in refused.in_words()
+    if place is not None:
+        assert place in [(problem.line, problem.column) for problem in refused.problems]
+    answer = upload(olga, empty, content)
+    assert answer.status_code == 422
+    assert "Nothing was imported" in answer.content.decode()
+    assert not held_files(settings)
+
+
+@pytest.mark.parametrize("content", [PNG, workbook(), b"%PDF-1.7\n", b"\x1f\x8b\x08" + bytes(20)])
+def test_what_is_no_text_is_refused_by_its_content(empty: Project, olga: Client, content: bytes) -> None:
+    answer = upload(olga, empty, content, name="items.csv")
+    assert answer.status_code == 415
+    assert "CSV UTF-8" in answer.content.decode()
+
+
+def test_the_first_twenty_bad_cells_are_listed_and_the_rest_counted(empty: Project, tmp_path: Path) -> None:
+    rows = "".join(f"k{n},A,nan\n" for n in range(50))
+    refused = refusal(empty, tmp_path, "key,text,feature:x\n" + rows)
+    assert (len(refused.problems), refused.total, refused.unshown) == (20, 50, 30)
+    assert [problem.line for problem in refused.problems] == list(range(2, 22))
+
+
+def test_lines_are_counted_through_cells_with_line_breaks(empty: Project, tmp_path: Path) -> None:
+    refused = refusal(empty, tmp_path, 'key,text\nk1,"one\ntwo\nthree"\nk2,\n')
+    assert refused.problems[0].line == 5
+
+
+def test_a_file_over_the_limit_is_refused(empty: Project, olga: Client, settings) -> None:
+    settings.IMPORT_MAX_BYTES = 1000
+    answer = upload(olga, empty, "key,text\n" + "k,x\n" * 500)
+    assert answer.status_code == 413
+    assert not held_files(settings)
+
+
+def test_an_announced_length_over_the_limit_is_refused_before_the_body_is_read(
+    empty: Project, owner: User, settings
+) -> None:
+    class Unreadable(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise AssertionError("the body was read")
+
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(owner)
+    answer = strict.generic(
+        "POST",
+        "/projects/empty/items/import/",
+        CONTENT_LENGTH=500_000_000,
+        **{"wsgi.input": Unreadable(), "CONTENT_TYPE": "multipart/form-data; boundary=x"},
+    )
+    assert answer.status_code == 413
+
+
+def test_more_rows_than_allowed_are_refused(empty: Project, olga: Client, settings) -> None:
+    settings.IMPORT_MAX_ROWS = 10
+    answer = upload(olga, empty, "key,text\n" + "".join(f"k{n},x\n" for n in range(11)))
+    assert answer.status_code == 413
+    assert "more than 10 rows" in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["../../etc/x.csv", "x" * 300, "a\r\nX-Evil: 1.csv", "\u202ecsv.exe", "picture.png"])
+def test_the_name_of_the_file_is_never_used(empty: Project, olga: Client, settings, name: str) -> None:
+    answer = upload(olga, empty, GOOD, name=name)
+    assert answer.status_code == 200
+    (held,) = held_files(settings)
+    assert held.name.isalnum()
+    assert len(held.name) == 32
+    assert name not in answer.content.decode()
+    holding.drop(held.name)
+
+
+def test_a_post_without_a_file_or_with_an_address_is_refused(empty: Project, olga: Client) -> None:
+    for data in ({}, {"file": "http://169.254.169.254/"}, {"url": "file:///etc/passwd"}):
+        answer = olga.post("/projects/empty/items/import/", data)
+        assert answer.status_code == 422
+        assert "No file was chosen." in answer.content.decode()
+
+
+def test_a_script_is_refused_as_problem_json(empty: Project, olga: Client) -> None:
+    answer = upload(olga, empty, b"key,text\nk1,\n", HTTP_ACCEPT="application/problem+json")
+    assert answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["status"] == answer.status_code == 422
+    assert answer.json()["problems"] == [{"line": 2, "column": "text", "message": "This cell is empty."}]
+
+
+# All or nothing, twice is once --------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_items_come_in_at_once_and_a_bad_line_leaves_none(empty: Project, tmp_path: Path) -> None:
+    rows = [f"k{n},Argument {n},g{n % 7}" for n in range(10_000)]
+    bad = rows.copy()
+    bad[9_997] = "k9997,,g"
+    refused = refusal(empty, tmp_path, "key,text,group\n" + "\n".join(bad))
+    assert [(p.line, p.column) for p in refused.problems] == [(9_999, "text")]
+    good = "key,text,group\n" + "\n".join(rows)
+    assert take_in(empty, tmp_path, good)["added"] == 10_000
+    assert take_in(empty, tmp_path, good) == {"added": 0, "corrected": 0, "updated": 0, "unchanged": 10_000}
+    assert empty.items.count() == 10_000
+
+
+def test_the_same_file_twice_changes_nothing_at_all(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, GOOD)
+    before = (EventHead.objects.get(project=empty).inputs_revision, AuditEntry.objects.count())
+    assert take_in(empty, tmp_path, GOOD)["unchanged"] == 2
+    assert (EventHead.objects.get(project=empty).inputs_revision, AuditEntry.objects.count()) == before
+
+
+def test_another_text_for_a_key_is_a_correction(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, GOOD)
+    counts = take_in(empty, tmp_path, GOOD.replace(b"Cats purr.", b"Cats purr a lot."))
+    assert counts == {"added": 0, "corrected": 1, "updated": 0, "unchanged": 1}
+    history = empty.items.of_key("k1").values_list("revision", "text", "active")
+    assert list(history) == [(2, "Cats purr a lot.", True), (1, "Cats purr.", False)]
+    assert EventHead.objects.get(project=empty).inputs_revision == 2
+
+
+def test_a_correction_does_not_switch_an_item_on(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, GOOD)
+    empty.items.filter(key="k1").update(active=False)
+    take_in(empty, tmp_path, GOOD.replace(b"purr", b"meow"))
+    assert not empty.items.get(key="k1", revision=2).active
+
+
+def test_other_details_of_the_same_text_are_changed_in_place(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, "key,text,group,author\nk1,A,g,Ann\nk2,B,g,Bob\n")
+    counts = take_in(empty, tmp_path, "key,text,feature:x,source\nk1,A,1.5,web\nk2,B,2,web\n")
+    assert counts == {"added": 0, "corrected": 0, "updated": 2, "unchanged": 0}
+    item = empty.items.get(key="k1")
+    assert (item.revision, item.group, item.features) == (1, "g", {"x": 1.5})
+    assert item.metadata == {"author": "Ann", "source": "web"}
+
+
+def test_a_key_that_looks_like_one_of_the_project_is_refused(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, GOOD)
+    with pytest.raises(ImportRefused, match="looks like “k1”, which the project has"):
+        take_in(empty, tmp_path, "key,text\nK1,Other\n")
+    assert empty.items.count() == 2
+
+
+def test_one_more_item_is_enough_where_there_are_others(empty: Project, tmp_path: Path) -> None:
+    take_in(empty, tmp_path, GOOD)
+    assert take_in(empty, tmp_path, "key,text\nk3,C\n")["added"] == 1
+
+
+# In the browser -----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_before_the_preview_is_confirmed(empty: Project, olga: Client, settings) -> None:
+    preview = upload(olga, empty, GOOD)
+    assert preview.status_code == 200
+    assert "Cats purr." in preview.content.decode()
+    assert not empty.items.exists()
+    (held,) = held_files(settings)
+    assert stat.S_IMODE(held.stat().st_mode) == 0o600
+    done = confirm(olga, empty, preview.context["ticket"])
+    assert (done.status_code, done["Location"]) == (302, "/projects/empty/items/")
+    assert empty.items.count() == 2
+    assert not held_files(settings)
+    assert AuditEntry.objects.filter(project=empty, user__username="olga", action="imported items").count() == 1
+
+
+def test_a_second_confirmation_is_refused_and_adds_nothing(empty: Project, olga: Client) -> None:
+    ticket = upload(olga, empty, GOOD).context["ticket"]
+    confirm(olga, empty, ticket)
+    assert confirm(olga, empty, ticket).status_code == 409
+    assert empty.items.count() == 2
+
+
+@pytest.mark.parametrize("spoil", ["another person", "another project", "a changed ticket", "the other kind of file"])
+def test_a_preview_can_only_be_confirmed_by_whom_and_where_it_was_made(
+    empty: Project, project: Project, olga: Client, spoil: str
+) -> None:
+    ticket = upload(olga, empty, GOOD).context["ticket"]
+    address = "/projects/empty/items/import/"
+    if spoil == "another person":
+        olga.force_login(User.objects.create_user("staff", is_staff=True))
+    elif spoil == "another project":
+        address = f"/projects/{project.slug}/items/import/"
+    elif spoil == "a changed ticket":
+        ticket = ticket[:-2] + "xx"
+    else:
+        address = "/projects/empty/judgements/import/"
+    assert olga.post(address, {"ticket": ticket}).status_code == 409
+    assert not empty.items.exists()
+
+
+def test_a_project_that_changed_since_the_preview_is_shown_anew(empty: Project, olga: Client, tmp_path: Path) -> None:
+    ticket = upload(olga, empty, GOOD).context["ticket"]
+    take_in(empty, tmp_path, GOOD.replace(b"purr", b"meow"))
+    again = confirm(olga, empty, ticket)
+    assert again.status_code == 200
+    assert "has changed since you looked" in again.content.decode()
+    assert again.context["plan"].counts["corrected"] == 1
+    confirm(olga, empty, again.context["ticket"])
+    assert empty.items.get(key="k1", active=True).text == "Cats purr."
+
+
+def test_a_file_with_nothing_new_offers_nothing_to_confirm(
+    empty: Project, olga: Client, tmp_path: Path, settings
+) -> None:
+    take_in(empty, tmp_path, GOOD)
+    page = upload(olga, empty, GOOD).content.decode()
+    assert "There is nothing to import." in page
+    assert 'name="ticket"' not in page
+    assert not held_files(settings)
+
+
+def test_uploads_that_nobody_confirmed_are_forgotten_after_a_day(empty: Project, olga: Client, settings) -> None:
+    upload(olga, empty, GOOD)
+    (old,) = held_files(settings)
+    os.utime(old, (0, 0))
+    upload(olga, empty, GOOD)
+    assert old not in held_files(settings)
+    assert len(held_files(settings)) == 1
+    holding.drop(held_files(settings)[0].name)
+
+
+def test_a_viewer_may_not_import_and_a_forged_form_is_refused(project: Project, viewer: User, owner: User) -> None:
+    client = Client()
+    client.force_login(viewer)
+    assert upload(client, project, GOOD).status_code == 403
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(owner)
+    assert upload(strict, project, GOOD).status_code == 403
+
+
+# On the command line ------------------------------------------------------------------------------------------------
+
+
+def test_the_command_reads_a_folder_laid_out_like_ukpconvarg(empty: Project, ukpconvarg_like: Path, capsys) -> None:
+    call_command("import_items", "empty", str(ukpconvarg_like))
+    assert "6 added" in capsys.readouterr().out
+    item = empty.items.get(key="arg1")
+    assert (item.group, item.text) == ("Bottled water: Yes", "Text 1,\nsecond line")
+    assert item.metadata == {"fold": "1", "topic": "Bottled water", "stance": "Yes", "source_site": "site"}
+
+
+def test_the_command_refuses_in_plain_words_with_exit_code_1(empty: Project, tmp_path: Path) -> None:
+    for slug, place, words in [
+        ("nowhere", tmp_path, "no project"),
+        ("empty", tmp_path, "There is no file"),
+        ("empty", write(tmp_path, "key,text\nk1,A\nk2,\n"), "Line 3, column “text”: This cell is empty."),
+    ]:
+        with pytest.raises(CommandError, match=words) as caught:
+            call_command("import_items", slug, str(place))
+        assert caught.value.returncode == 1
+        assert "Nothing was imported" in str(caught.value)
+
+
+def test_planning_reads_the_project_once_however_many_rows(
+    empty: Project, tmp_path: Path, django_assert_num_queries
+) -> None:
+    rows = read_items(write(tmp_path, GOOD))
+    with django_assert_num_queries(1):
+        plan_items(empty, rows)
+    assert not Item.objects.filter(project=empty).exists()
