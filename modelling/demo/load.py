@@ -57,7 +57,7 @@ def load_demo(owner: User) -> Project:
     arguments = read_arguments()
     crowd = draw_demo_crowd(np.random.default_rng(SEED), arguments, read_truth(arguments))
     project = _create(owner)
-    import_items(project=project, user=owner, drafts=read_items(ARGUMENTS))
+    import_items(project=project, user=owner, rows=read_items(ARGUMENTS))
     by_key = {item.key: item for item in Item.objects.filter(project=project)}
     workers = [
         enrol(project=project, traits=traits, platform=PLATFORM, external_id=name)

@@ -10,8 +10,10 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 
 from annotation.models import User
+from annotation.models.workers import CODE_ALPHABET
 
 USERNAME = "demo"
+PARTS, PART_LENGTH = 4, 4  # 79 bits, and still easy to type
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def find_or_make_login() -> LogIn:
     """The demo's researcher exists. A password that was changed since is nobody's business but theirs."""
     user = User.objects.filter(username=USERNAME).first()
     if user is None:
-        password = _read() or _write(secrets.token_urlsafe(12))
+        password = _read() or _write(_new_password())
         return LogIn(_make_user(password), password)
     kept = _read()
     return LogIn(user, kept if kept and user.check_password(kept) else None)
@@ -43,6 +45,11 @@ def _make_user(password: str) -> User:
     looking = Permission.objects.filter(content_type__app_label__in=["annotation", "modelling"])
     user.user_permissions.set(looking.filter(codename__startswith="view_"))
     return user
+
+
+def _new_password() -> str:
+    """Four groups of four signs that cannot be mistaken for one another."""
+    return "-".join("".join(secrets.choice(CODE_ALPHABET) for _ in range(PART_LENGTH)) for _ in range(PARTS))
 
 
 def _read() -> str | None:

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
+from scipy.stats import kendalltau
 
+from annotation import ledger
+from annotation.forms.questionnaire import as_text, parse_questionnaire
+from annotation.models import (
+    AuditEntry,
+    EventHead,
+    Item,
+    Judgement,
+    Membership,
+    PlatformIdentity,
+    Project,
+    User,
+    Worker,
+)
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.demo.crowd import (
     AXES,
     OPINIONS,
@@ -18,8 +39,11 @@ from modelling.demo.crowd import (
     read_arguments,
     read_truth,
 )
-
-SEED = 20
+from modelling.demo.load import SEED, SLUG, load_demo
+from modelling.demo.login import find_or_make_login, password_file
+from modelling.fitting import ModelSettings, fit
+from modelling.inputs import Inputs, Moment
+from modelling.models import ConsensusScore, ModelSnapshot
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +139,168 @@ def test_answers_to_the_questionnaire_say_something_about_opinions(crowd: DemoCr
 def _odds_of_opinions(traits: dict[str, str]) -> np.ndarray:
     odds = [np.array(question.odds)[:, question.choices.index(traits[question.name])] for question in QUESTIONS]
     return np.prod(odds, axis=0)
+
+
+# What the model learns, with 10 % of the judgements withheld ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model that has seen nine tenths of the judgements, and the clear answers (no ties) among the last tenth."""
+
+    model: CrowdGPPL
+    withheld: PairwiseLabels
+
+
+@pytest.fixture(scope="module")
+def trial(crowd: DemoCrowd, arguments: tuple[Argument, ...]) -> Trial:
+    """Fitted as the updater fits, from the texts and the judgements alone."""
+    tenth = np.random.default_rng(0).permutation(len(crowd.labels)) < len(crowd.labels) // 10
+    items = [Item(key=argument.key, text=argument.text) for argument in arguments]
+    workers = [Worker(code=name) for name in crowd.names]
+    seen = Inputs(Moment(0, 0), items, workers, _some(crowd, ~tenth), {}, "")
+    model, _ = fit(seen, ModelSettings())
+    return Trial(model=model, withheld=_some(crowd, tenth & (crowd.labels.y != 0.5)))
+
+
+def _some(crowd: DemoCrowd, chosen: np.ndarray) -> PairwiseLabels:
+    labels = crowd.labels
+    return PairwiseLabels(u=labels.u[chosen], a=labels.a[chosen], b=labels.b[chosen], y=labels.y[chosen])
+
+
+@pytest.mark.slow
+def test_personal_predictions_are_more_accurate_than_the_consensus_alone(trial: Trial) -> None:
+    asked = trial.withheld
+    personal = trial.model.predict_proba(asked.u, asked.a, asked.b)
+    consensus = trial.model.predict_consensus_proba(asked.a, asked.b, kind="typical")
+    assert _accuracy(personal, asked.y) > _accuracy(consensus, asked.y) > 0.6
+    assert _log_loss(personal, asked.y) < _log_loss(consensus, asked.y)
+
+
+@pytest.mark.slow
+def test_the_consensus_ranks_arguments_as_the_simulated_truth_does(trial: Trial, crowd: DemoCrowd) -> None:
+    """Kendall's tau over all arguments of the four debates together."""
+    tau, _ = kendalltau(trial.model.predict_consensus(), crowd.consensus)
+    assert tau >= 0.6
+
+
+@pytest.mark.slow
+def test_within_each_debate_the_ranking_follows_the_truth_too(
+    trial: Trial, crowd: DemoCrowd, arguments: tuple[Argument, ...]
+) -> None:
+    predicted = trial.model.predict_consensus()
+    groups = np.array([argument.group for argument in arguments])
+    taus = [kendalltau(predicted[groups == group], crowd.consensus[groups == group])[0] for group in set(groups)]
+    assert np.mean(taus) >= 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("u", "a", "b"), [(0, 3, 14), (30, 60, 71), (71, 105, 80)])
+def test_one_judgement_for_b_lowers_a(trial: Trial, u: int, a: int, b: int) -> None:
+    before = trial.model.predict_consensus()
+    model = CrowdGPPL.from_state(trial.model.to_state())
+    after = model.partial_fit(PairwiseLabels(u=[u], a=[a], b=[b], y=[0.0])).predict_consensus()
+    assert after[a] < before[a]
+    assert after[b] > before[b]
+
+
+def _accuracy(probability: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean((probability > 0.5) == (y > 0.5)))
+
+
+def _log_loss(probability: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.mean(np.log(np.where(y > 0.5, probability, 1 - probability))))
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data_folder(settings: Settings, tmp_path: Path) -> Path:
+    settings.DATA_DIR = tmp_path / "data"
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def demo(db: None, data_folder: Path) -> Project:
+    return load_demo(find_or_make_login().user)
+
+
+def run_demo() -> str:
+    out = StringIO()
+    call_command("demo", stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_the_command_run_twice_adds_nothing(data_folder: Path) -> None:
+    first, rows = run_demo(), _rows()
+    second = run_demo()
+    assert _rows() == rows
+    assert rows["ModelSnapshot"] == 1
+    assert "Loaded in" in first
+    assert "Version 1 has learned from" in first
+    assert "is here already" in second
+    assert "Loaded in" not in second
+    password = password_file().read_text()
+    assert password in first
+    assert password in second
+
+
+def _rows() -> dict[str, int]:
+    tables = (Project, Item, Worker, PlatformIdentity, Judgement, User, Membership, AuditEntry)
+    return {table.__name__: table._default_manager.count() for table in (*tables, ModelSnapshot, ConsensusScore)}
+
+
+def test_the_study_is_open_marked_as_simulated_and_hides_the_truth(demo: Project) -> None:
+    assert (demo.slug, demo.state, demo.simulated, demo.ties_allowed) == (SLUG, Project.State.OPEN, True, True)
+    assert set(demo.judgements.values_list("source", flat=True)) == {Judgement.Source.SIMULATED}
+    assert parse_questionnaire(as_text(demo.questionnaire)) == demo.questionnaire
+    assert {name for item in demo.items.all() for name in (*item.metadata, *item.features)} == {"style"}
+
+
+def test_the_rows_say_what_the_crowd_said(demo: Project, crowd: DemoCrowd, arguments: tuple[Argument, ...]) -> None:
+    """The first answers, turned back from canonical order to the sides that were shown."""
+    stored = demo.judgements.select_related("worker__identity", "item_lo", "item_hi").order_by("sequence")
+    assert len(stored) == len(crowd.labels)
+    for position, row in enumerate(stored[:200]):
+        left, right = (row.item_lo, row.item_hi) if row.lo_was_left else (row.item_hi, row.item_lo)
+        preferred = {"lo": row.item_lo, "hi": row.item_hi, "tie": None}[row.choice]
+        u, a, b = crowd.labels.u[position], crowd.labels.a[position], crowd.labels.b[position]
+        assert row.worker.identity.external_id == crowd.names[u]
+        assert row.worker.traits == crowd.traits[u]
+        assert (left.key, right.key) == (arguments[a].key, arguments[b].key)
+        assert {1.0: left, 0.0: right, 0.5: None}[float(crowd.labels.y[position])] == preferred
+
+
+def test_the_hash_chain_of_the_demo_holds(demo: Project) -> None:
+    previous = ""
+    for number, row in enumerate(demo.judgements.select_related("worker", "item_lo", "item_hi"), start=1):
+        assert (row.sequence, row.previous_hash) == (number, previous)
+        assert row.hash == ledger.fingerprint(row)
+        previous = row.hash
+    head = EventHead.objects.get(project=demo)
+    assert (head.sequence, head.hash) == (len(Judgement.objects.all()), previous)
+
+
+@pytest.mark.django_db
+def test_the_password_is_generated_and_kept_where_only_its_owner_reads(data_folder: Path) -> None:
+    login = find_or_make_login()
+    assert login.password is not None
+    assert login.user.check_password(login.password)
+    assert stat.S_IMODE(password_file().stat().st_mode) == 0o600
+    assert find_or_make_login().password == login.password
+    password_file().unlink()
+    login.user.delete()
+    assert find_or_make_login().password != login.password
+
+
+@pytest.mark.django_db
+def test_a_password_that_was_changed_is_not_shown(data_folder: Path) -> None:
+    user = find_or_make_login().user
+    user.set_password("a password of my own")
+    user.save()
+    login = find_or_make_login()
+    assert login.password is None
+    assert "a password of my own" not in repr(login)

@@ -9,8 +9,7 @@ from django.core.management.base import BaseCommand
 from annotation.models import Project
 from modelling.demo.load import SLUG, count, find_demo, load_demo
 from modelling.demo.login import LogIn, find_or_make_login, password_file
-from modelling.snapshots import current_snapshot
-from modelling.updating import run_one
+from modelling.models import ModelSnapshot
 
 
 class Command(BaseCommand):
@@ -24,7 +23,7 @@ class Command(BaseCommand):
             project = self.load(login)
         else:
             self.say(f"{project.title} is here already: {describe(project)}.")
-        if current_snapshot(project) is None:
+        if newest_version(project) is None:
             self.fit(project)
         self.say_login(login)
 
@@ -33,16 +32,18 @@ class Command(BaseCommand):
         self.say("Loading the demo study ...")
         began = time.perf_counter()
         project = load_demo(login.user)
-        self.say(f"Loaded {describe(project)} ({time.perf_counter() - began:.1f} s).")
+        self.say(f"Loaded in {time.perf_counter() - began:.1f} s: {describe(project)}.")
         return project
 
     def fit(self, project: Project) -> None:
         """The study has a first model, or its updater will make one."""
+        from modelling.updating import run_one  # here, so that later starts need not load the numerics
+
         self.say("Fitting the first model ...")
         began = time.perf_counter()
-        while current_snapshot(project) is None and run_one(f"demo-{os.getpid()}"):
+        while newest_version(project) is None and run_one(f"demo-{os.getpid()}"):
             pass
-        if snapshot := current_snapshot(project):
+        if snapshot := newest_version(project):
             spent = time.perf_counter() - began
             self.say(f"Version {snapshot.number} has learned from {snapshot.included:,} judgements ({spent:.1f} s).")
         else:
@@ -60,6 +61,10 @@ class Command(BaseCommand):
     def say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def newest_version(project: Project) -> ModelSnapshot | None:
+    return ModelSnapshot.objects.filter(project=project).order_by("-number").first()
 
 
 def describe(project: Project) -> str:
