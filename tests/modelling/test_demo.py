@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from pytest_django.fixtures import Settings
 from scipy.stats import kendalltau
 
-from annotation import ledger
+from annotation import append_only
 from annotation.forms.questionnaire import as_text, parse_questionnaire
 from annotation.models import (
     AuditEntry,
-    EventHead,
     Item,
     Judgement,
     Membership,
@@ -274,14 +274,17 @@ def test_the_rows_say_what_the_crowd_said(demo: Project, crowd: DemoCrowd, argum
         assert {1.0: left, 0.0: right, 0.5: None}[float(crowd.labels.y[position])] == preferred
 
 
-def test_the_hash_chain_of_the_demo_holds(demo: Project) -> None:
-    previous = ""
-    for number, row in enumerate(demo.judgements.select_related("worker", "item_lo", "item_hi"), start=1):
-        assert (row.sequence, row.previous_hash) == (number, previous)
-        assert row.hash == ledger.fingerprint(row)
-        previous = row.hash
-    head = EventHead.objects.get(project=demo)
-    assert (head.sequence, head.hash) == (len(Judgement.objects.all()), previous)
+def test_verify_passes_after_the_demo_and_names_a_judgement_changed_behind_its_back(demo: Project) -> None:
+    call_command("verify", SLUG, stdout=StringIO())
+    victim = demo.judgements.filter(choice="lo")[1000]
+    append_only.release(connection)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE annotation_judgement SET choice = 'hi' WHERE id = %s", [victim.pk])
+    append_only.guard(connection)
+    out = StringIO()
+    with pytest.raises(SystemExit, match="1"):
+        call_command("verify", SLUG, stdout=out)
+    assert f"judgement {victim.pk} (sequence {victim.sequence})" in out.getvalue()
 
 
 @pytest.mark.django_db
