@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -160,10 +161,10 @@ class SentenceEmbedder:
 
     def __init__(self, folder: str) -> None:
         try:
-            from sentence_transformers import SentenceTransformer
+            reader = import_module("sentence_transformers").SentenceTransformer
         except ImportError as error:
             raise RuntimeError("Install the extra 'embeddings' to read texts with sentence-transformers.") from error
-        self._model = SentenceTransformer(folder, local_files_only=True)
+        self._model = reader(folder, local_files_only=True)
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         """One vector for each text."""

@@ -1,0 +1,110 @@
+"""The paper's own inference, its misprints corrected."""
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from modelling.baselines import PaperSVI
+from modelling.baselines.induced import GammaScale, IndependentGP, InducedGP
+from modelling.crowdgppl import PairwiseLabels
+from modelling.simulation import draw_crowd, grid
+
+
+def labels_of(crowd):
+    return PairwiseLabels(u=crowd.labels.u, a=crowd.labels.a, b=crowd.labels.b, y=crowd.labels.y)
+
+
+def make_factor(rng, M=4):
+    root = rng.standard_normal((M, M))
+    return InducedGP(root @ root.T + np.eye(M), GammaScale(2.0, 1.0))
+
+
+def test_one_full_step_is_the_batch_posterior():
+    """With rho = 1 the step is Bayesian linear regression: y = design x + noise of variance 1 / q."""
+    rng = np.random.default_rng(0)
+    factor, rows = make_factor(rng), rng.standard_normal((30, 4))
+    x, q, noise = rng.standard_normal(30), rng.uniform(1, 3, 30), rng.standard_normal(30)
+    factor.step(rows, x * q, x**2 * q, noise, rho=1.0)
+    D = x[:, None] * rows
+    precision = 2.0 * factor.K_mm_inv + D.T @ (q[:, None] * D)
+    np.testing.assert_allclose(factor.mean, np.linalg.solve(precision, D.T @ (q * noise)))
+    np.testing.assert_allclose(factor.cov, np.linalg.inv(precision))
+
+
+def test_steps_from_one_base_do_not_compound():
+    rng = np.random.default_rng(1)
+    factor, rows = make_factor(rng), rng.standard_normal((10, 4))
+    ones = np.ones(10)
+    factor.step(rows, ones, ones, ones, rho=0.3)
+    once = factor.mean
+    factor.step(rows, ones, ones, ones, rho=0.3)
+    np.testing.assert_allclose(factor.mean, once)
+
+
+def test_users_alone_are_the_diagonal_of_users_together():
+    u = np.array([0, 2, 2, 1])
+    design, square, residual = (np.array(row) for row in ([1.0, 2, -1, 0.5], [1.0, 4, 1, 0.25], [0.3, 0.1, -0.2, 1.0]))
+    dense, alone = InducedGP(np.eye(3), GammaScale(1, 1)), IndependentGP(3, GammaScale(1, 1))
+    dense.step(np.eye(3)[u], design, square, residual, rho=0.7)
+    alone.step_points(u, design, square, residual, rho=0.7)
+    np.testing.assert_allclose(alone.mean, dense.mean)
+    np.testing.assert_allclose(alone.variance, np.diag(dense.cov))
+    for factor in (dense, alone):
+        factor.update_scale()
+    assert alone.scale.mean == pytest.approx(dense.scale.mean)
+
+
+def test_the_scale_of_a_factor_is_a_rate():
+    scale = GammaScale(1.0, 100.0)
+    assert scale.mean == pytest.approx(0.01)
+    scale.update(10, 6.0)
+    assert scale.mean == pytest.approx(6.0 / 103.0)
+
+
+def test_prior_means_are_a_saddle():
+    crowd = draw_crowd(np.random.default_rng(2), n_users=5, n_labels=200, n_components=2, X_items=grid(4))
+    model = PaperSVI(n_components=2, n_iterations=3)
+
+    class AllZero:
+        @staticmethod
+        def standard_normal(size):
+            return np.zeros(size)
+
+    model.n_items_, model.n_users_, model.X, model._identity = 16, 5, crowd.X_items, False
+    model._set_up(AllZero(), None)
+    labels = labels_of(crowd)
+    for _ in range(3):
+        model._iterate(model._batch(labels, np.full(len(labels), 0.2), np.arange(len(labels))), rho=1.0)
+    assert all(np.all(factor.mean == 0) for factor in (*model._v, *model._w))
+
+
+def test_far_from_all_items_the_prior_returns():
+    crowd = draw_crowd(np.random.default_rng(3), n_users=5, n_labels=300, n_components=2, X_items=grid(4))
+    model = PaperSVI(n_components=2, n_iterations=20).fit(labels_of(crowd), X_items=crowd.X_items)
+    mean, sd = model.predict_consensus(X_items=np.array([[1e4, 1e4]]), return_std=True)
+    assert mean[0] == pytest.approx(0.0, abs=1e-9)
+    assert sd[0] == pytest.approx(model.s[0] ** -0.5)
+
+
+@pytest.mark.parametrize("traits", [False, True])
+def test_tastes_are_recovered(traits):
+    rng = np.random.default_rng(4)
+    X_users = rng.standard_normal((20, 2)) if traits else None
+    crowd = draw_crowd(
+        rng, n_users=20, n_labels=3000, n_components=2, X_items=grid(6), X_users=X_users, s_t=1.0, s_v=0.2
+    )
+    model = PaperSVI(n_components=6, n_iterations=60, batch_size=500)
+    model.fit(labels_of(crowd), X_items=crowd.X_items, X_users=X_users)
+    F = model.predict_utilities()
+    taus = [kendalltau(F[:, user], crowd.F[:, user]).statistic for user in range(20)]
+    shared = [kendalltau(model.predict_consensus(), crowd.F[:, user]).statistic for user in range(20)]
+    assert np.mean(taus) > 0.6
+    assert np.mean(taus) > np.mean(shared) + 0.05
+
+
+def test_without_features_and_without_consensus_it_still_learns():
+    crowd = draw_crowd(np.random.default_rng(5), n_users=10, n_labels=1500, n_components=2, n_items=8, s_v=0.3)
+    model = PaperSVI(n_components=4, consensus=False, n_iterations=60, batch_size=300).fit(labels_of(crowd))
+    np.testing.assert_array_equal(model.predict_consensus(), 0)
+    F = model.predict_utilities()
+    assert np.mean([kendalltau(F[:, user], crowd.F[:, user]).statistic for user in range(10)]) > 0.5
