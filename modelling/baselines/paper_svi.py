@@ -17,6 +17,7 @@ from modelling.crowdgppl.labels import PairwiseLabels
 from modelling.crowdgppl.likelihood import beta_bernoulli
 
 SLOPE_PASSES, SLOPE_CLOSE = 10, 1e-5  # the inner loop of al:crowdgppl: until G has converged
+SLOPE_DAMPING = 0.5  # a small Q overshoots: without damping the inner loop is chaotic
 Gamma = tuple[float, float]
 
 
@@ -148,7 +149,8 @@ class PaperSVI(Baseline):
         Departure: the derivative of Phi is the normal density and does not depend on y.
         As printed, a label y = 0 would raise item a. See test_preferring_b_lowers_a.
         """
-        slope, target = _linearise(batch.z, batch.y)
+        z = batch.z
+        slope, target = _linearise(z, batch.y)
         if not self.consensus:
             return slope, target
         for _ in range(SLOPE_PASSES):
@@ -156,7 +158,8 @@ class PaperSVI(Baseline):
             design, square = batch.pi * slope / batch.Q, batch.pi * slope**2 / batch.Q
             self._t.step(batch.rows, design, square, target - slope * others, rho)
             batch.t = batch.rows @ self._t.mean
-            previous, (slope, target) = slope, _linearise(batch.z, batch.y)
+            z = z + SLOPE_DAMPING * (batch.z - z)
+            previous, (slope, target) = slope, _linearise(z, batch.y)
             if np.abs(slope - previous).max() < SLOPE_CLOSE:
                 break
         return slope, target

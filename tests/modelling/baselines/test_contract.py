@@ -15,7 +15,7 @@ MAKERS = {
     "linear": lambda: LinearPreference(),
     "paper SVI": lambda: PaperSVI(n_components=3, n_iterations=12, batch_size=80),
 }
-ROUNDING = 1e-4  # rounding, multiplied by the condition of K_mm over 20 iterations
+ROUNDING = 1e-6  # rounding, multiplied by the condition of K_mm
 every_baseline = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
