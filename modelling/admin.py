@@ -1,10 +1,14 @@
 """The model's records for administrators: all of them are written by the updater and only shown here."""
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
-from annotation.admin import ReadOnly
+from annotation.admin import ProjectAdmin, ReadOnly
+from annotation.models import Project
+from annotation.services import audit
+from modelling.exports import csv_response, ranking_csv, zip_response
 from modelling.models import ConsensusScore, ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
 
 
@@ -54,3 +58,24 @@ class UpdaterBeatAdmin(ReadOnly):
     list_display = ["name", "seen_at"]
     search_fields = ["name"]
     date_hierarchy = "seen_at"
+
+
+@admin.action(description="Export the rankings of the selected projects (CSV)", permissions=["view"])
+def export_rankings(
+    modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]
+) -> HttpResponse | None:
+    """One project gives a CSV file, several a zip of them; projects without a ranking are named."""
+    states = UpdateState.objects.filter(project__in=projects, current__isnull=False).select_related("current__project")
+    snapshots = [state.current for state in states.order_by("project__slug") if state.current]
+    for project in projects.exclude(pk__in=[snapshot.project_id for snapshot in snapshots]):
+        modeladmin.message_user(request, _("%s has no ranking yet.") % project, messages.WARNING)
+    for snapshot in snapshots:
+        audit(snapshot.project, request.user, "exported the ranking", {"version": snapshot.number})
+    if not snapshots:
+        return None
+    files = [ranking_csv(snapshot) for snapshot in snapshots]
+    return csv_response(files[0]) if len(files) == 1 else zip_response("rankings.zip", files)
+
+
+# Projects are annotation's rows, and annotation knows nothing of rankings: the action is hung on from here.
+ProjectAdmin.actions = [export_rankings]

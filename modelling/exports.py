@@ -1,8 +1,13 @@
 """Rankings as files. Text cells can never become formulas; numbers stay numbers."""
 
 import csv
+import io
+import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, Any
+
+from django.http import HttpResponse
 
 from modelling.models import ModelSnapshot
 
@@ -35,6 +40,32 @@ def neutral(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
-def ranking_filename(snapshot: ModelSnapshot) -> str:
-    """A slug and two numbers: nothing a person typed gets into a header."""
-    return f"{snapshot.project.slug}-ranking-v{snapshot.number}.csv"
+@dataclass(frozen=True)
+class File:
+    """A file to download. Its name is made of a slug and numbers: nothing a person typed gets into a header."""
+
+    name: str
+    content: bytes
+
+
+def ranking_csv(snapshot: ModelSnapshot) -> File:
+    text = io.StringIO(newline="")
+    write_csv(text, RANKING_COLUMNS, ranking_rows(snapshot))
+    return File(f"{snapshot.project.slug}-ranking-v{snapshot.number}.csv", text.getvalue().encode())
+
+
+def csv_response(file: File) -> HttpResponse:
+    return _download(file, "text/csv; charset=utf-8")
+
+
+def zip_response(name: str, files: list[File]) -> HttpResponse:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.writestr(file.name, file.content)
+    return _download(File(name, packed.getvalue()), "application/zip")
+
+
+def _download(file: File, content_type: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+    return HttpResponse(file.content, content_type=content_type, headers=headers)

@@ -18,7 +18,6 @@ from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.ranking import ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
-from modelling.models import ModelSnapshot
 from modelling.snapshots import current_snapshot
 
 Facts = dict[str, Any]
@@ -85,11 +84,4 @@ def ranking_csv(request: HttpRequest, project: Project) -> HttpResponse:
     if snapshot is None:
         raise Http404(_("There is no ranking yet."))
     audit(project, request.user, "exported the ranking", {"version": snapshot.number})
-    return ranking_response(snapshot)
-
-
-def ranking_response(snapshot: ModelSnapshot) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{exports.ranking_filename(snapshot)}"'
-    exports.write_csv(response, exports.RANKING_COLUMNS, exports.ranking_rows(snapshot))  # type: ignore[arg-type]
-    return response
+    return exports.csv_response(exports.ranking_csv(snapshot))

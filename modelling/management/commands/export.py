@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from annotation.models import Project
-from modelling.exports import RANKING_COLUMNS, ranking_rows, write_csv
+from modelling.exports import ranking_csv
 from modelling.snapshots import current_snapshot
 
 
@@ -25,9 +25,9 @@ class Command(BaseCommand):
         snapshot = current_snapshot(project)
         if snapshot is None:
             raise CommandError("This project has no ranking yet: the model has not learned from a judgement.")
+        content = ranking_csv(snapshot).content
         if options["output"] is None:
-            write_csv(sys.stdout, RANKING_COLUMNS, ranking_rows(snapshot))
+            sys.stdout.buffer.write(content)
             return
-        with options["output"].open("w", encoding="utf-8", newline="") as file:
-            write_csv(file, RANKING_COLUMNS, ranking_rows(snapshot))
+        options["output"].write_bytes(content)
         self.stderr.write(f"Version {snapshot.number} of {project.title} is in {options['output']}.")

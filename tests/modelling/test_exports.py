@@ -1,0 +1,100 @@
+"""A ranking as a file: from the page, from the administration and from the command line, the same bytes."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from annotation import services
+from annotation.models import AuditEntry, Item, Project, User
+from modelling.exports import neutral
+from modelling.models import ModelSnapshot
+from modelling.updating import run_one
+
+pytestmark = pytest.mark.django_db
+
+ADMIN_ACTION = {"action": "export_rankings"}
+
+
+@pytest.fixture
+def snapshot(project: Project, judge: Callable[..., services.Receipt]) -> ModelSnapshot:
+    Item.objects.filter(key="cats-1").update(key="=cats-1", text="+1 for cats, said\nthe cat")
+    for choice in ("left", "right"):
+        worker = services.enrol(project=project)
+        for _ in range(4):
+            judge(worker, choice)
+    published = run_one("test")
+    assert published is not None
+    return published
+
+
+def rows_of(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+
+def test_the_file_has_the_order_the_version_and_the_moment_of_the_page(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    answer = log_in(owner).get("/projects/pets/ranking.csv")
+    assert answer["Content-Disposition"] == 'attachment; filename="pets-ranking-v1.csv"'
+    rows = rows_of(answer.content)
+    assert [int(row["rank"]) for row in rows] == list(range(1, 8))
+    assert {(row["version"], row["as_of_seq"]) for row in rows} == {("1", "8")}
+    means = [float(row["mean"]) for row in rows]
+    assert means == sorted(means, reverse=True)
+    assert AuditEntry.objects.filter(action="exported the ranking", user=owner).exists()
+
+
+def test_page_administration_and_command_write_the_same_bytes(
+    snapshot: ModelSnapshot, owner: User, admin_client: Client, log_in: Callable[[User], Client], tmp_path: Path
+) -> None:
+    call_command("export", "pets", "--output", str(tmp_path / "r.csv"))
+    selected = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id]}
+    from_admin = admin_client.post("/admin/annotation/project/", selected)
+    from_page = log_in(owner).get("/projects/pets/ranking.csv")
+    assert (tmp_path / "r.csv").read_bytes() == from_page.content == from_admin.content
+
+
+def test_a_project_without_a_ranking_is_named(snapshot: ModelSnapshot, owner: User, admin_client: Client) -> None:
+    other = services.create_project(owner=owner, slug="more", title="More")
+    only_empty = {**ADMIN_ACTION, "_selected_action": [other.pk]}
+    assert "More has no ranking yet." in admin_client.post("/admin/annotation/project/", only_empty, follow=True).text
+
+
+def test_two_rankings_make_a_zip_of_two_files(
+    snapshot: ModelSnapshot, owner: User, admin_client: Client, judge: Callable[..., services.Receipt]
+) -> None:
+    other = services.create_project(owner=owner, slug="more", title="More", state="open", update_batch=1)
+    for text in ("Tea.", "Coffee.", "Water."):
+        Item.objects.create(project=other, key=text, text=text)
+    judge(services.enrol(project=other))
+    assert run_one("test") is not None
+    both = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id, other.pk]}
+    answer = admin_client.post("/admin/annotation/project/", both)
+    names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    assert names == ["more-ranking-v1.csv", "pets-ranking-v1.csv"]
+
+
+def test_text_cannot_become_a_formula_and_numbers_stay_numbers(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    rows = rows_of(log_in(owner).get("/projects/pets/ranking.csv").content)
+    odd = next(row for row in rows if "cats-1" in row["key"])
+    assert (odd["key"], odd["text"]) == ("'=cats-1", "'+1 for cats, said\nthe cat")
+    assert min(float(row["mean"]) for row in rows) < 0
+    assert [neutral(cell) for cell in (-1.5, "-1", "@x", "\tx", "plain", "")] == [-1.5, "'-1", "'@x", "'\tx", "plain", ""]
+
+
+def test_without_a_ranking_the_page_is_not_found_and_the_command_says_why(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    assert log_in(owner).get("/projects/pets/ranking.csv").status_code == 404
+    with pytest.raises(CommandError, match="no ranking yet"):
+        call_command("export", "pets")
+    with pytest.raises(CommandError, match="no project called"):
+        call_command("export", "nothing")
