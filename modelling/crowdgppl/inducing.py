@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
-from sklearn.cluster import KMeans
 
 from .arrays import FloatArray, IntArray
 from .kernels import Kernel
@@ -38,6 +37,11 @@ class ItemSpace:
     def dense(self) -> FloatArray:
         """Psi as a matrix, also where it is the identity."""
         return np.eye(self.n_items) if self.Psi is None else self.Psi
+
+    @property
+    def own_variances(self) -> FloatArray:
+        """k(x, x) of each item."""
+        return np.ones(self.n_items) if self.kernel is None or self.X is None else self.kernel.diagonal(self.X)
 
     def times(self, B: FloatArray) -> FloatArray:
         """Psi B."""
@@ -169,5 +173,7 @@ def cluster_centres(X: FloatArray, M: int, seed: int) -> FloatArray:
     distinct = np.unique(X, axis=0)
     if len(distinct) <= M:
         return np.asarray(distinct)
+    from sklearn.cluster import KMeans  # heavy to import, and most fits need no clusters
+
     centres = KMeans(n_clusters=M, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
     return np.asarray(centres, dtype=np.float64)

@@ -12,12 +12,11 @@ from .items import item_step, pair_statistics
 from .likelihood import ep_sites, linear_sites, vb_sites
 from .posterior import Posterior
 from .scales import best_exchange
+from .traits import EVERY, FIRST_ITERATION, learn_traits
 from .users import reset_without_labels
 
 VB_DAMPING = 0.5  # undamped VB sites can lower the bound. See test_damped_vb_never_lowers_the_bound
 NEGLIGIBLE = 1e-2  # rms of z, in units of the label noise, below which nothing is being said
-
-Progress = Callable[[str, int, int, float], None]  # stage, iteration, most iterations, change
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Rules:
     """How a fit proceeds; the same for all its iterations."""
 
     likelihood: str = "ep"
-    tolerance: float = 2e-3
+    tolerance: float = 1e-2
     max_iterations: int = 25
     exchange: bool = True
 
@@ -45,6 +44,26 @@ def update_sites(post: Posterior, rules: Rules, rows: IntArray | slice = slice(N
         post.lam[rows], post.tau[rows] = linear_sites(m, y, weight, prior_variance(post))
 
 
+def update_in_place(
+    lam: FloatArray,
+    tau: FloatArray,
+    m: FloatArray,
+    v: FloatArray,
+    y: FloatArray,
+    weight: FloatArray,
+    likelihood: str,
+    damping: float,
+) -> None:
+    """Sites of any shape moved a share `damping` of the way to their new values."""
+    flat = [each.ravel() for each in (m, v, lam, tau, y, weight)]
+    if likelihood == "vb":
+        new_lam, new_tau = vb_sites(flat[0], flat[1], flat[4], flat[5])
+    else:
+        new_lam, new_tau, _ = ep_sites(*flat)
+    lam += damping * (new_lam.reshape(lam.shape) - lam)
+    tau += damping * (new_tau.reshape(tau.shape) - tau)
+
+
 def prior_variance(post: Posterior) -> float:
     """The variance of z under the prior, for items that share nothing."""
     s, s_w = post.scale_items.mean, post.s_w
@@ -57,21 +76,33 @@ def update_item_scales(post: Posterior, rho: float = 1.0) -> None:
     post.scale_items.update(post.space.M, post.items.energy, rho)
 
 
-def exchange_scales(post: Posterior) -> None:
-    """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most."""
+def exchange_scales(post: Posterior, user_energy: FloatArray | None = None) -> FloatArray:
+    """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most; returns k.
+
+    The users' energy may be an estimate from a batch.
+    """
     users, items = post.users, post.items
     M, U = post.space.M, len(users.W)
-    k = best_exchange(post.scale_items, post.scale_users, items.energy[1:], users.energy, M, U)
-    items.mean[:, 1:] *= k
-    items.cov[1:] *= (k * k)[:, None, None]
-    users.W /= k
-    users.Omega /= k[:, None] * k[None, :]
-    post.scale_users.update(U, users.energy)
+    energy = users.energy if user_energy is None else user_energy
+    k = best_exchange(post.scale_items, post.scale_users, items.energy[1:], energy, M, U)
+    items.rescale(k)
+    users.rescale(k)
+    if post.traits is not None:
+        post.traits.rescale(k)
+    return k
+
+
+def consider_traits(post: Posterior, iteration: int) -> None:
+    """What the traits say of the users, looked at again every second iteration."""
+    if post.traits is None or iteration < FIRST_ITERATION or (iteration - FIRST_ITERATION) % EVERY:
+        return
+    learn_traits(post.traits, post.users, post.s_w, post.scale_users.mean)
+    reset_without_labels(post.ledger, post.users, post.s_w)
 
 
 def iterate(post: Posterior, rules: Rules) -> float:
-    """One full iteration; the rms change of the predicted z relative to its rms."""
-    before = post.m[:-1].copy()
+    """One full iteration; the rms change of the standardised z relative to its rms."""
+    before = standardised(post)
     post.refresh_users()
     update_sites(post, rules)
     reset_without_labels(post.ledger, post.users, post.s_w)
@@ -80,9 +111,15 @@ def iterate(post: Posterior, rules: Rules) -> float:
     item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
     if rules.exchange and post.n_components:
         exchange_scales(post)
+        post.scale_users.update(len(post.users.W), post.users.energy)
     update_item_scales(post)
     post.refresh_pairs()
-    return relative_change(before, post.m[:-1])
+    return relative_change(before, standardised(post))
+
+
+def standardised(post: Posterior) -> FloatArray:
+    """z / sqrt(1 + v) of every label: what a prediction depends on."""
+    return np.asarray(post.m[:-1] / np.sqrt(1.0 + post.v[:-1]))
 
 
 def relative_change(before: FloatArray, after: FloatArray) -> float:
@@ -98,6 +135,7 @@ def run(post: Posterior, rules: Rules, each: Callable[[int, float], None] | None
     converged, done = False, 0
     for done in range(1, rules.max_iterations + 1):
         change = iterate(post, rules)
+        consider_traits(post, done)
         if each is not None:
             each(done, change)
         if done > 1 and change < rules.tolerance:

@@ -38,6 +38,14 @@ class Items:
         """(C + 1,) E[|b_c|^2]."""
         return np.asarray((self.mean**2).sum(axis=0) + np.einsum("cmm->c", self.cov))
 
+    def rescale(self, k: FloatArray) -> None:
+        """v_c -> k_c v_c."""
+        self.mean[:, 1:] *= k
+        self.cov[1:] *= (k * k)[:, None, None]
+        if self.precision is not None and self.shift is not None:
+            self.precision[1:] /= (k * k)[:, None, None]
+            self.shift[:, 1:] /= k
+
     def copy(self) -> Items:
         """The same items, independent of these."""
         precision = None if self.precision is None else self.precision.copy()
@@ -101,14 +109,14 @@ def pair_statistics(
     R = np.zeros((n_pairs, K))
     parts = []
     for block in ledger.blocks if blocks is None else blocks:
-        W = np.ones((block.last - block.first, K))
-        W[:, 1:] = users.W[block.first : block.last]
+        W = np.ones((block.n_users, K))
+        W[:, 1:] = users.W[block.users]
         R += factor * (block.matrix(tau, n_pairs) @ W)
-        parts.append((block.matrix(lam, n_pairs), W, users.Omega[block.first : block.last]))
+        parts.append((block.matrix(lam, n_pairs), W, users.Omega[block.users]))
     statistics = PairStatistics(parts, R, factor)
     if n_pairs * K * K * 8 <= STATISTICS_BYTES:
-        T = np.zeros((n_pairs, K * K))
-        for weights, W, Omega in parts:
+        T = parts[0][0] @ second_moments(*parts[0][1:]) if parts else np.zeros((n_pairs, K * K))
+        for weights, W, Omega in parts[1:]:
             T += weights @ second_moments(W, Omega)
         statistics.T = (T if factor == 1.0 else factor * T).reshape(n_pairs, K, K)
     return statistics
@@ -213,14 +221,16 @@ def sweep_means(
     a, b = ledger.pair_a, ledger.pair_b
     D = space.times(items.mean)
     d = D[a] - D[b]
+    R = np.ascontiguousarray(statistics.R.T)
     base = None if items.shift is None else items.shift.copy()
     for _ in range(sweeps):
         for c, factor in zip(items.components, factors, strict=True):
             row = statistics.row(c)
-            left = statistics.R[:, c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
+            left = R[c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
             shift = space.transposed(ledger.incidence @ left)
             if base is not None and items.shift is not None:
                 shift = items.shift[:, c] = (1.0 - rho) * base[:, c] + rho * shift
-            items.mean[:, c] = linalg.cho_solve((factor, True), shift, check_finite=False)
-            D_c = space.times(items.mean[:, c])
+            mean, _ = lapack.dpotrs(factor, shift, lower=1)
+            items.mean[:, c] = mean
+            D_c = space.times(mean)
             d[:, c] = D_c[a] - D_c[b]

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from .arrays import BoolArray, FloatArray, IntArray
+from .arrays import FloatArray, IntArray
 from .labels import PairwiseLabels
 
 CHUNK_VALUES = 400_000  # numbers in one work array of a chunk of users: about the second-level cache
-BLOCK_USERS = 4096  # users whose second moments are formed at a time
+BLOCK_USERS = 8192  # users whose second moments are formed at a time
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,17 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Block:
-    """The labels of a range of users, ordered by pair: the shape of a sparse (pairs, users) matrix."""
+    """The labels of some users, ordered by pair: the shape of a sparse (pairs, users) matrix."""
 
-    first: int
-    last: int
+    users: slice | IntArray
+    n_users: int
     order: IntArray
     columns: IntArray
     rows: IntArray  # row pointer
 
     def matrix(self, values: FloatArray, n_pairs: int) -> sparse.csr_array:
         """One value per label, summed by pair and user."""
-        shape = (n_pairs, self.last - self.first)
-        return sparse.csr_array((values[self.order], self.columns, self.rows), shape=shape)
+        return sparse.csr_array((values[self.order], self.columns, self.rows), shape=(n_pairs, self.n_users))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,23 +124,23 @@ class Ledger:
     @cached_property
     def blocks(self) -> list[Block]:
         """All labels, by ranges of users."""
-        edges = range(0, self.n_users, BLOCK_USERS)
-        return [self._block(first, min(first + BLOCK_USERS, self.n_users)) for first in edges]
+        blocks = []
+        for first in range(0, self.n_users, BLOCK_USERS):
+            last = min(first + BLOCK_USERS, self.n_users)
+            chosen = np.flatnonzero((self.u >= first) & (self.u < last))
+            blocks.append(self._block(slice(first, last), last - first, chosen, self.u[chosen] - first))
+        return blocks
 
-    def _block(self, first: int, last: int, mask: BoolArray | None = None) -> Block:
-        inside = (self.u >= first) & (self.u < last)
-        chosen = np.flatnonzero(inside if mask is None else inside & mask)
-        order = chosen[np.argsort(self.q[chosen], kind="stable")]
+    def block_of(self, users: IntArray) -> Block:
+        """The labels of these users only (sorted, each once)."""
+        chosen = self.rows_of(users)
+        return self._block(users, len(users), chosen, np.searchsorted(users, self.u[chosen]))
+
+    def _block(self, users: slice | IntArray, n_users: int, chosen: IntArray, columns: IntArray) -> Block:
+        by_pair = np.argsort(self.q[chosen], kind="stable")
+        order = chosen[by_pair]
         rows = np.concatenate(([0], np.cumsum(np.bincount(self.q[order], minlength=self.n_pairs))))
-        return Block(first, last, order, self.u[order] - first, rows)
-
-    def blocks_of(self, users: IntArray) -> list[Block]:
-        """The labels of these users only, by ranges of users."""
-        mask = np.zeros(self.n_users, dtype=bool)
-        mask[users] = True
-        edges = range(0, self.n_users, BLOCK_USERS)
-        blocks = (self._block(first, min(first + BLOCK_USERS, self.n_users), mask[self.u]) for first in edges)
-        return [block for block in blocks if len(block.order)]
+        return Block(users, n_users, order, columns[by_pair], rows)
 
     @cached_property
     def incidence(self) -> sparse.csr_array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from .arrays import BoolArray, FloatArray
+from .arrays import BoolArray, FloatArray, IntArray
 
 IMPROPER = 1e-3  # a cavity with a smaller share of the marginal precision keeps its old site
 SMALLEST_VARIANCE = 1e-9  # identical texts: z = 0 +- 0
@@ -17,6 +18,7 @@ HERMITE, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 HERMITE_WEIGHTS = HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi)
 PART, PART_WEIGHTS = np.polynomial.legendre.leggauss(24)
 NARROW = 1.0  # up to this variance the Gauss-Hermite rule is exact to 1e-8
+CHUNK_ROWS = 4096
 BEND = 6.0  # log Phi is smooth beyond +-6 and bends between
 
 
@@ -141,31 +143,50 @@ def gaussian_rule(m: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]
     return np.hstack(z), np.hstack(weights)
 
 
-def expected(m: FloatArray, v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """E[log p(y | z)], E[its slope] and -E[its curvature] under N(m, v); ties average both answers."""
-    value, slope, curvature = (np.zeros(len(m)) for _ in range(3))
+def quadrature(m: FloatArray, v: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Rows, points and weights for expectations under N(m, v), some rows at a time."""
     v = np.maximum(v, SMALLEST_VARIANCE)
-    narrow = v <= NARROW
-    for chosen in (narrow, ~narrow):
-        if not chosen.any():
-            continue
-        if chosen is narrow:
-            z = m[chosen][:, None] + np.sqrt(v[chosen])[:, None] * HERMITE
-            weights = np.broadcast_to(HERMITE_WEIGHTS, z.shape)
-        else:
-            z, weights = gaussian_rule(m[chosen], v[chosen])
-        for share, sign in ((y[chosen], 1.0), (1.0 - y[chosen], -1.0)):
+    for wide in (False, True):
+        rows = np.flatnonzero((v > NARROW) == wide)
+        for start in range(0, len(rows), CHUNK_ROWS):
+            each = rows[start : start + CHUNK_ROWS]
+            if wide:
+                yield each, *gaussian_rule(m[each], v[each])
+            else:
+                z = m[each][:, None] + np.sqrt(v[each])[:, None] * HERMITE
+                yield each, z, np.broadcast_to(HERMITE_WEIGHTS, z.shape)
+
+
+def expected_log(m: FloatArray, v: FloatArray, y: FloatArray) -> FloatArray:
+    """E[log p(y | z)] under N(m, v); a tie is the average of both answers."""
+    value = np.zeros(len(m))
+    for rows, z, weights in quadrature(m, v):
+        share = y[rows][:, None]
+        sign = np.where(share >= 0.5, 1.0, -1.0)
+        part = np.maximum(share, 1.0 - share) * log_ndtr(sign * z)
+        split = np.flatnonzero((share > 0) & (share < 1))
+        part[split] += np.minimum(share, 1.0 - share)[split] * log_ndtr(-(sign * z)[split])
+        value[rows] = (weights * part).sum(axis=1)
+    return value
+
+
+def expected_slopes(m: FloatArray, v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """E[d log p / dz] and -E[d^2 log p / dz^2] under N(m, v)."""
+    slope, curvature = np.zeros(len(m)), np.zeros(len(m))
+    for rows, z, weights in quadrature(m, v):
+        for share, sign in ((y[rows], 1.0), (1.0 - y[rows], -1.0)):
+            if not share.any():
+                continue
             x = sign * z
             r = hazard(x)
-            value[chosen] += share * (weights * log_ndtr(x)).sum(axis=1)
-            slope[chosen] += share * sign * (weights * r).sum(axis=1)
-            curvature[chosen] += share * (weights * np.clip(r * (r + x), 0.0, 1.0)).sum(axis=1)
-    return value, slope, curvature
+            slope[rows] += share * sign * (weights * r).sum(axis=1)
+            curvature[rows] += share * (weights * np.clip(r * (r + x), 0.0, 1.0)).sum(axis=1)
+    return slope, curvature
 
 
 def vb_sites(m: FloatArray, v: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The sites at which the bound is stationary: expectations under q, not under a cavity."""
-    _, slope, curvature = expected(m, v, y)
+    slope, curvature = expected_slopes(m, v, y)
     lam = weight * curvature
     return lam, weight * slope + lam * m
 

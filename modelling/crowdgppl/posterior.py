@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,25 @@ from .inducing import ItemSpace, ItemView
 from .items import Items, pair_moments
 from .ledger import Ledger
 from .scales import Scales
+from .traits import Traits
 from .users import PairMoments, Users, user_step
+
+
+@dataclass
+class Finish:
+    """The consensus covariance, and where `personal` is true each user's private rest."""
+
+    S_t: FloatArray  # (M, M)
+    shift: FloatArray  # (M,) what the finish adds to the mean of t in personal predictions
+    root: FloatArray  # (M, r): A + S_t = root root^T
+    lam: FloatArray  # (P + 1,) sites of the users' own GPs
+    tau: FloatArray
+    personal: bool = False
+
+    def copy(self) -> Finish:
+        """The same finish, independent of this one."""
+        S_t, shift, root = self.S_t.copy(), self.shift.copy(), self.root.copy()
+        return Finish(S_t, shift, root, self.lam.copy(), self.tau.copy(), self.personal)
 
 
 @dataclass
@@ -30,6 +49,8 @@ class Posterior:
     v: FloatArray
     rest: FloatArray = field(repr=False)  # (Qn,) variance of each pair that Psi leaves out, for s = 1
     pairs: PairMoments = field(repr=False)
+    traits: Traits | None = None
+    finish: Finish | None = None
     improper: float = 0.0
 
     @property
@@ -46,8 +67,9 @@ class Posterior:
 
     @property
     def s_w(self) -> FloatArray:
-        """The prior precision of the users' weights."""
-        return self.scale_users.mean
+        """The prior precision of the users' weights around what their traits say."""
+        total = self.scale_users.mean
+        return total if self.traits is None else total * self.traits.precision
 
     def refresh_pairs(self) -> None:
         """What the items say of each pair, after the items or their scales moved."""
@@ -59,11 +81,16 @@ class Posterior:
 
     def copy(self) -> Posterior:
         """An independent copy of all that moves; labels and item space are shared."""
-        return Posterior(
-            self.space, self.ledger, self.items.copy(), self.users.copy(), self.scale_items.copy(),
-            self.scale_users.copy(), self.lam.copy(), self.tau.copy(), self.m.copy(), self.v.copy(), self.rest,
-            PairMoments(self.pairs.d.copy(), self.pairs.V.copy()), self.improper,
-        )  # fmt: skip
+        moving = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Posterior(**{name: value if name in SHARED else copied(value) for name, value in moving.items()})
+
+
+SHARED = ("space", "ledger", "rest", "improper")  # never changed in place
+
+
+def copied(value: Any) -> Any:
+    """An independent copy of one part of a posterior."""
+    return None if value is None else value.copy()
 
 
 def prior_scales(
@@ -78,7 +105,12 @@ def prior_scales(
 
 
 def blank_posterior(
-    space: ItemSpace, ledger: Ledger, scale_items: Scales, scale_users: Scales, consensus: bool
+    space: ItemSpace,
+    ledger: Ledger,
+    scale_items: Scales,
+    scale_users: Scales,
+    consensus: bool,
+    traits: Traits | None = None,
 ) -> Posterior:
     """The prior: no site says anything yet."""
     K = len(scale_items.mean)
@@ -90,4 +122,4 @@ def blank_posterior(
     rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
     lam, tau, m, v = (np.zeros(ledger.n_labels + 1) for _ in range(4))
-    return Posterior(space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs)
+    return Posterior(space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, traits)

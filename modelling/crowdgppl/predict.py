@@ -66,13 +66,15 @@ class Predictor:
 
     def differences(self, a: IntArray, b: IntArray, S_0: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """(n, C + 1) differences of t and the v_c between a and b, and their variances."""
-        X = self.view.rows(a) - self.view.rows(b)
-        rest = self.view.rest(a, b)
+        used, places = np.unique(np.concatenate((a, b)), return_inverse=True)
+        i, j = places[: len(a)], places[len(a) :]
+        Psi, rest = self.view.rows(used), self.view.rest(a, b)
+        D = Psi @ self.items.mean
         V = np.zeros((len(a), len(self.s)))
         for c in self.items.components:
             S = S_0 if c == 0 and S_0 is not None else self.items.cov[c]
-            V[:, c] = np.einsum("nm,nm->n", X @ S, X) + rest / self.s[c]
-        return X @ self.items.mean, V
+            V[:, c] = difference_variances(Psi, S, i, j) + rest / self.s[c]
+        return D[i] - D[j], np.asarray(np.maximum(V, 0.0))
 
     def moments(self, u: IntArray, a: IntArray, b: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of z = f_u(a) - f_u(b)."""
@@ -115,6 +117,16 @@ class Predictor:
             spread = np.sqrt(1.0 + (draws[:, :, 1:] ** 2 / self.s_w).sum(axis=2))
             out[rows] = majority(ndtr(draws[:, :, 0] / spread), n_workers).mean(axis=1)
         return out
+
+
+def difference_variances(Psi: FloatArray, S: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+    """(Psi_i - Psi_j)^T S (Psi_i - Psi_j) for each pair of rows, the cheaper way round."""
+    if len(Psi) ** 2 <= 4 * len(i):
+        cov = Psi @ S @ Psi.T
+        own = cov.diagonal()
+        return np.asarray(own[i] + own[j] - 2.0 * cov[i, j])
+    X = Psi[i] - Psi[j]
+    return np.asarray(np.einsum("nm,nm->n", X @ S, X))
 
 
 def majority(p: FloatArray, n: int) -> FloatArray:

@@ -20,7 +20,8 @@ def consensus_alone(post: Posterior, rules: Rules) -> None:
         post.space, post.ledger, post.scale_items.copy(slice(1)), none, consensus=post.items.first == 0
     )
     for _ in range(ALONE):
-        iterate(alone, rules)
+        if iterate(alone, rules) < rules.tolerance:
+            break
     post.items.mean[:, 0], post.items.cov[0] = alone.items.mean[:, 0], alone.items.cov[0]
     post.scale_items.shape[0], post.scale_items.rate[0] = alone.scale_items.shape[0], alone.scale_items.rate[0]
     post.lam[:], post.tau[:], post.m[:], post.v[:] = alone.lam, alone.tau, alone.m, alone.v

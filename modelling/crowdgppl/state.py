@@ -13,10 +13,12 @@ from .items import Items, pair_moments
 from .kernels import Kernel, kernel_from_state
 from .labels import PairwiseLabels
 from .ledger import Ledger
-from .posterior import Posterior
+from .posterior import Finish, Posterior
 from .scales import Scales
+from .traits import Traits
 from .users import Users
 
+FINISH_FIELDS = ("S_t", "shift", "root", "lam", "tau")
 SCALE_FIELDS = ("prior_shape", "prior_rate", "learned", "shape", "rate")
 
 
@@ -56,9 +58,48 @@ def posterior_to_state(post: Posterior) -> State:
     put(state, items_mean=items.mean, items_cov=items.cov, items_precision=items.precision, items_shift=items.shift)
     put(state, users_W=users.W, users_Omega=users.Omega, users_g=users.g)
     put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, improper=np.array(post.improper))
+    keep_traits(state, post.traits)
+    keep_finish(state, post.finish)
     for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
         state.update({f"{name}_{each}": getattr(scales, each) for each in SCALE_FIELDS})
     return {name: np.array(array, copy=True) for name, array in state.items()}
+
+
+def keep_traits(state: State, traits: Traits | None) -> None:
+    """The traits, where there are some."""
+    if traits is None:
+        return
+    space = traits.space
+    put(state, traits_X=space.X, traits_landmarks=space.landmarks, traits_map=space.map, traits_Psi=space.Psi)
+    put(state, traits_coefficients=traits.coefficients, traits_cov=traits.cov, traits_precision=traits.precision)
+    state["traits_rho"], state["traits_kernel"] = np.array(traits.rho), kernel_words(space.kernel)
+
+
+def traits_from(state: State) -> Traits | None:
+    """The traits that `keep_traits` wrote."""
+    if "traits_rho" not in state:
+        return None
+    parts = [state[f"traits_{name}"] for name in ("X", "landmarks", "map", "Psi")]
+    space = ItemSpace(len(parts[0]), kernel_from_words(state["traits_kernel"]), *parts)
+    learned = (state[f"traits_{name}"].copy() for name in ("coefficients", "cov", "precision"))
+    return Traits(space, float(state["traits_rho"]), *learned)
+
+
+def keep_finish(state: State, finish: Finish | None) -> None:
+    """The finish, where there is one."""
+    if finish is None:
+        return
+    for name in FINISH_FIELDS:
+        state[f"finish_{name}"] = getattr(finish, name)
+    state["finish_personal"] = np.array(finish.personal)
+
+
+def finish_from(state: State) -> Finish | None:
+    """The finish that `keep_finish` wrote."""
+    if "finish_personal" not in state:
+        return None
+    S_t, shift, root, lam, tau = (state[f"finish_{name}"].copy() for name in FINISH_FIELDS)
+    return Finish(S_t, shift, root, lam, tau, bool(state["finish_personal"]))
 
 
 def scales_from(state: State, name: str) -> Scales:
@@ -80,7 +121,7 @@ def posterior_from_state(state: State) -> Posterior:
     rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
     lam, tau, m, v = (state[name].copy() for name in ("lam", "tau", "m", "v"))
-    improper = float(state["improper"])
     return Posterior(
-        space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, improper=improper
-    )
+        space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs,
+        traits=traits_from(state), finish=finish_from(state), improper=float(state["improper"]),
+    )  # fmt: skip

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from .arrays import FloatArray, IntArray
-from .inducing import ItemSpace, ItemView
+from .finish import finished, settle_rest
+from .inducing import ItemView
 from .inference import Rules, run, update_item_scales, update_sites
 from .items import Items, item_step, pair_statistics
 from .labels import PairwiseLabels
@@ -16,19 +17,21 @@ from .posterior import Posterior
 from .users import reset_without_labels, user_step
 
 INNER = 3  # user and site steps of the affected users before the items move
-LARGE = 0.02  # from this share of new labels on, full iterations follow
+LARGE = 0.02  # from this share of changed labels on, full iterations follow
 WARM_ITERATIONS = 10
 SLICE = 20  # every update also makes one in so many of the other users exact again
+SITES = ("lam", "tau", "m", "v")
 
 
 def with_labels(post: Posterior, labels: PairwiseLabels) -> None:
     """The labels join the ledger with sites that say nothing yet."""
-    count = len(labels)
-    ledger = post.ledger
-    post.ledger = Ledger.of(ledger.labels.joined(labels), post.space.n_items, len(post.users.W))
-    for name in ("lam", "tau", "m", "v"):
-        values = getattr(post, name)
-        setattr(post, name, np.concatenate((values[:-1], np.zeros(count + 1))))
+    post.ledger = Ledger.of(post.ledger.labels.joined(labels), post.space.n_items, len(post.users.W))
+    quiet = np.zeros(len(labels) + 1)
+    for name in SITES:
+        setattr(post, name, np.concatenate((getattr(post, name)[:-1], quiet)))
+    if post.finish is not None and post.finish.personal:
+        post.finish.lam = np.concatenate((post.finish.lam[:-1], quiet))
+        post.finish.tau = np.concatenate((post.finish.tau[:-1], quiet))
     refresh_rest(post)
 
 
@@ -38,8 +41,10 @@ def without_labels(post: Posterior, rows: IntArray) -> None:
     keep[rows] = False
     ledger = post.ledger
     post.ledger = Ledger.of(ledger.labels.take(np.flatnonzero(keep[:-1])), ledger.n_items, ledger.n_users)
-    for name in ("lam", "tau", "m", "v"):
+    for name in SITES:
         setattr(post, name, getattr(post, name)[keep])
+    if post.finish is not None and post.finish.personal:
+        post.finish.lam, post.finish.tau = post.finish.lam[keep], post.finish.tau[keep]
     refresh_rest(post)
 
 
@@ -52,36 +57,44 @@ def refresh_rest(post: Posterior) -> None:
 
 def grow_items(post: Posterior, X_new: FloatArray | None, n_new: int, room: int) -> None:
     """New items, each with directions of its own as far as there is room; they start at the prior."""
-    space = post.space.extended(X_new, n_new, room)
-    post.items = grown(post.items, space, post.scale_items.mean)
-    post.space = space
-    post.ledger = replace(post.ledger, n_items=space.n_items)
+    old = post.space.M
+    post.space = post.space.extended(X_new, n_new, room)
+    s, M = post.scale_items.mean, post.space.M
+    mean = np.vstack((post.items.mean, np.zeros((M - old, len(s)))))
+    cov = np.stack([grown_covariance(S, M, 1.0 / s[c]) for c, S in enumerate(post.items.cov)])
+    cov[: post.items.first] = 0.0
+    post.items = Items(mean, cov, post.items.first)
+    if post.finish is not None:
+        post.finish.S_t = grown_covariance(post.finish.S_t, M, 1.0 / s[0])
+        post.finish.shift = np.concatenate((post.finish.shift, np.zeros(M - old)))
+        post.finish.root = np.vstack((post.finish.root, np.zeros((M - old, post.finish.root.shape[1]))))
 
 
-def grown(items: Items, space: ItemSpace, s: FloatArray) -> Items:
-    """The items with new whitened directions at the prior."""
-    old, K = items.mean.shape
-    M = space.M
-    mean = np.vstack((items.mean, np.zeros((M - old, K))))
-    cov = np.eye(M) / s[:, None, None]
-    cov[: items.first] = 0.0
-    cov[:, :old, :old] = items.cov
-    return Items(mean, cov, items.first)
+def grown_covariance(S: FloatArray, M: int, variance: float) -> FloatArray:
+    """A covariance with new independent directions of this variance."""
+    out = variance * np.eye(M)
+    out[: len(S), : len(S)] = S
+    return out
 
 
-def grow_users(post: Posterior, n_users: int) -> None:
-    """New users at the prior."""
+def grow_users(post: Posterior, n_users: int, X_new: FloatArray | None) -> None:
+    """New users at the prior, or at what their traits say."""
+    old = len(post.users.W)
     post.users = post.users.grown(n_users, post.s_w)
-    post.ledger = replace(post.ledger, n_users=n_users)
+    if post.traits is None:
+        return
+    if X_new is None:
+        raise ValueError("New users need traits: the model was fitted with X_users.")
+    post.traits = post.traits.grown(X_new)
+    mean, _ = post.traits.expect(X_new, post.scale_users.mean)
+    post.users.W[old:] = post.users.g[old:] = mean
 
 
 def find_rows(ledger: Ledger, labels: PairwiseLabels) -> IntArray:
-    """The row of each label in the ledger, the latest first where it was given twice."""
-    places: dict[tuple[int, int, int, float, float], list[int]] = {}
-    wanted = set(zip(labels.u.tolist(), strict=True))
+    """The row of each label in the ledger, the latest where it was given more than once."""
     known = ledger.labels
-    candidates = np.flatnonzero(np.isin(known.u, [u for (u,) in wanted]))
-    for row in candidates:
+    places: dict[tuple[int, int, int, float, float], list[int]] = {}
+    for row in np.flatnonzero(np.isin(known.u, labels.u)):
         places.setdefault(label_key(known, int(row)), []).append(int(row))
     rows = []
     for position in range(len(labels)):
@@ -101,8 +114,7 @@ def label_key(labels: PairwiseLabels, row: int) -> tuple[int, int, int, float, f
 
 def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = INNER) -> None:
     """These users and the sites of their labels brought to rest, items held."""
-    buckets = post.ledger.buckets_of(users)
-    rows = post.ledger.rows_of(users)
+    buckets, rows = post.ledger.buckets_of(users), post.ledger.rows_of(users)
     for step in range(inner + 1):
         user_step(post.ledger, post.pairs, post.sites, post.s_w, post.users, post.moments, buckets)
         if step < inner:
@@ -110,25 +122,35 @@ def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = IN
 
 
 def move_items(post: Posterior) -> None:
-    """One item step on all labels' present sites."""
+    """One item step on the present sites of all labels."""
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
     item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, sweeps=1)
     update_item_scales(post)
     post.refresh_pairs()
 
 
+def next_slice(post: Posterior, cursor: int) -> tuple[IntArray, int]:
+    """The users whose turn it is to be made exact again, and where the next turn begins."""
+    active = np.flatnonzero(post.ledger.counts)
+    size = -(-len(active) // SLICE)
+    places = (cursor + np.arange(size)) % max(len(active), 1)
+    return active[places], int((cursor + size) % max(len(active), 1))
+
+
 def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: Rules) -> int:
-    """The posterior after `changed` labels of these users came or went; where the next slice of users begins."""
+    """The posterior after `changed` labels of these users came or went; returns the cursor of the next slice."""
     reset_without_labels(post.ledger, post.users, post.s_w)
     if post.n_components == 0 or changed >= LARGE * max(post.ledger.n_labels, 1):
-        warm = replace(rules, max_iterations=max(WARM_ITERATIONS, rules.max_iterations * (post.n_components == 0)))
         settle_users(post, users, rules)
-        run(post, warm)
+        most = rules.max_iterations if post.n_components == 0 else WARM_ITERATIONS
+        run(post, replace(rules, max_iterations=most))
+        if post.finish is not None:
+            post.finish = finished(post, rules, post.finish.personal)
         return cursor
     settle_users(post, users, rules)
     move_items(post)
-    active = np.flatnonzero(post.ledger.counts)
-    size = -(-len(active) // SLICE)
-    turn = active[(cursor + np.arange(min(size, len(active)))) % max(len(active), 1)]
+    turn, cursor = next_slice(post, cursor)
     settle_users(post, np.union1d(users, turn), rules, inner=1)
-    return int((cursor + size) % max(len(active), 1))
+    if post.finish is not None and post.finish.personal:
+        settle_rest(post, post.finish, rules, users)
+    return cursor

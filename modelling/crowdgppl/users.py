@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,20 @@ class PairMoments:
 
     d: FloatArray  # (Qn, C + 1)
     V: FloatArray  # (Qn, C + 1)
+
+    @cached_property
+    def e(self) -> FloatArray:
+        """(Qn, C) the differences of the v_c, contiguous."""
+        return np.ascontiguousarray(self.d[:, 1:])
+
+    @cached_property
+    def V_taste(self) -> FloatArray:
+        """(Qn, C) their variances, contiguous."""
+        return np.ascontiguousarray(self.V[:, 1:])
+
+    def copy(self) -> PairMoments:
+        """The same moments, independent of these."""
+        return PairMoments(self.d.copy(), self.V.copy())
 
 
 @dataclass
@@ -34,6 +49,12 @@ class Users:
         Omega = np.zeros((n_users, C, C))
         Omega[:, np.arange(C), np.arange(C)] = 1.0 / s_w
         return cls(np.zeros((n_users, C)), Omega, np.zeros((n_users, C)))
+
+    def rescale(self, k: FloatArray) -> None:
+        """w_c -> w_c / k_c."""
+        self.W /= k
+        self.g /= k
+        self.Omega /= k[:, None] * k
 
     def grown(self, n_users: int, s_w: FloatArray) -> Users:
         """With new users at the prior."""
@@ -53,33 +74,45 @@ class Users:
 
     @property
     def energy(self) -> FloatArray:
-        """(C,) sum over users of E[(w - g)^2]."""
-        return np.asarray(((self.W - self.g) ** 2).sum(axis=0) + self.variances.sum(axis=0))
+        """(C,) sum over users of E[w^2]."""
+        return np.asarray((self.W**2).sum(axis=0) + self.variances.sum(axis=0))
 
 
 def weights_given_items(
     e: FloatArray, V: FloatArray, lam: FloatArray, target: FloatArray, s_w: FloatArray, g: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean (k, C) and covariance (k, C, C) of the weights of k users with n labels each.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean (k, C) and covariance (k, C, C) of the weights of k users with n labels each, and e^T Omega e (k, n).
 
     eq:Sigma and eq:what. Departure: Omega_u is full over components, not diagonal, and exact given the
     items. See test_the_user_step_equals_dense_algebra and test_joint_users_predict_better_than_separate_ones.
     """
     h = s_w + (lam[:, None, :] @ V)[:, 0]
     shift = (target[:, None, :] @ e)[:, 0] + s_w * g
+    Omega, spread = few_labels(e, lam, h) if e.shape[1] < e.shape[2] else many_labels(e, lam, h)
+    return (Omega @ shift[:, :, None])[:, :, 0], Omega, spread
+
+
+def few_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Omega = (diag(h) + e^T Lam e)^-1 through an n x n inverse, and e Omega e^T on its diagonal."""
     _, n, C = e.shape
-    f = np.sqrt(lam)[:, :, None] * e
-    if n < C:
-        fh = f / h[:, None, :]
-        G = fh @ f.swapaxes(1, 2)
-        G[:, np.arange(n), np.arange(n)] += 1.0
-        Omega: FloatArray = -(fh.swapaxes(1, 2) @ (np.linalg.inv(G) @ fh))
-        Omega[:, np.arange(C), np.arange(C)] += 1.0 / h
-    else:
-        precision = f.swapaxes(1, 2) @ f
-        precision[:, np.arange(C), np.arange(C)] += h
-        Omega = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-    return (Omega @ shift[:, :, None])[:, :, 0], Omega
+    root = np.sqrt(lam)
+    eh = e / h[:, None, :]
+    E = eh @ e.swapaxes(1, 2)
+    G = root[:, :, None] * E * root[:, None, :]
+    G[:, np.arange(n), np.arange(n)] += 1.0
+    N: FloatArray = np.asarray(np.linalg.inv(G)) * root[:, :, None] * root[:, None, :]
+    Omega: FloatArray = eh.swapaxes(1, 2) @ (-N @ eh)
+    Omega[:, np.arange(C), np.arange(C)] += 1.0 / h
+    return Omega, np.asarray(np.einsum("knn->kn", E) - ((E @ N) * E).sum(axis=2))
+
+
+def many_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same through a C x C inverse."""
+    C = e.shape[2]
+    precision = e.swapaxes(1, 2) @ (lam[:, :, None] * e)
+    precision[:, np.arange(C), np.arange(C)] += h
+    Omega: FloatArray = np.asarray(np.linalg.inv(precision))
+    return Omega, np.asarray(((e @ Omega) * e).sum(axis=2))
 
 
 def update_bucket(
@@ -95,16 +128,14 @@ def update_bucket(
     lam, tau = sites
     m, v = moments
     q = ledger.q[bucket.slots]
-    d, V = pairs.d[q], pairs.V[q]
-    d_0, e = d[:, :, 0], np.ascontiguousarray(d[:, :, 1:])
+    d_0, e, V_0, V = pairs.d[:, 0][q], pairs.e[q], pairs.V[:, 0][q], pairs.V_taste[q]
     lam_u, tau_u = lam[bucket.slots], tau[bucket.slots]
-    W, Omega = weights_given_items(e, V[:, :, 1:], lam_u, tau_u - lam_u * d_0, s_w, users.g[bucket.users])
+    W, Omega, spread = weights_given_items(e, V, lam_u, tau_u - lam_u * d_0, s_w, users.g[bucket.users])
     users.W[bucket.users] = W
     users.Omega[bucket.users] = Omega
     second = W * W + np.einsum("ucc->uc", Omega)
     m[bucket.slots] = d_0 + (e @ W[:, :, None])[:, :, 0]
-    spread = V[:, :, 0] + (V[:, :, 1:] @ second[:, :, None])[:, :, 0]
-    v[bucket.slots] = spread + ((e @ Omega) * e).sum(axis=2)
+    v[bucket.slots] = V_0 + (V @ second[:, :, None])[:, :, 0] + spread
 
 
 def user_step(

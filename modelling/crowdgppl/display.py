@@ -1,0 +1,90 @@
+"""Components for people to look at: turned to principal axes, ordered by energy, with the paper's variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from .arrays import FloatArray
+from .posterior import Posterior
+from .users import Users
+
+INDEPENDENT = 1e-10  # smallest share of the users' spread that still counts as a direction
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The components as displayed; `item_turn` and `user_turn` lead there from the fitted ones."""
+
+    items: FloatArray  # (C, N)
+    users: FloatArray  # (C, U)
+    energy: FloatArray  # (C,)
+    variances: FloatArray  # (C,)
+    item_turn: FloatArray  # (C, C): V' = V item_turn
+    user_turn: FloatArray  # (C, C): W' = W user_turn
+
+
+def principal_turn(V: FloatArray, users: Users) -> tuple[FloatArray, FloatArray]:
+    """Turns (C, C) after which V' W'^T is unchanged, its terms are orthogonal and the users have mean square 1.
+
+    Where the users' means do not span all components, their uncertainty is counted in.
+    """
+    G = users.W.T @ users.W / len(users.W)
+    spread = np.linalg.eigvalsh(G)
+    if spread[0] <= INDEPENDENT * max(spread[-1], INDEPENDENT):
+        G = G + users.Omega.mean(axis=0)
+    L = linalg.cholesky(G, lower=True)
+    _, _, Qt = np.linalg.svd((V - V.mean(axis=0)) @ L, full_matrices=True)
+    return fixed_signs(V, L @ Qt.T, linalg.solve_triangular(L.T, Qt.T, lower=False))
+
+
+def fixed_signs(V: FloatArray, item_turn: FloatArray, user_turn: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Each component's largest item value is positive, so that a picture does not flip by itself."""
+    turned = V @ item_turn
+    largest = turned[np.abs(turned).argmax(axis=0), np.arange(turned.shape[1])]
+    signs = np.where(largest < 0, -1.0, 1.0)
+    return item_turn * signs, user_turn * signs
+
+
+def component_energy(V: FloatArray, W: FloatArray) -> FloatArray:
+    """(C,) mean over users and items of (E[v] E[w])^2, v centred over items: squares of posterior means."""
+    centred = V - V.mean(axis=0)
+    return np.asarray((centred**2).mean(axis=0) * (W**2).mean(axis=0))
+
+
+def gamma_variances(
+    post: Posterior,
+    item_turn: FloatArray,
+    user_turn: FloatArray,
+    v_prior: tuple[float, float],
+    w_prior: tuple[float, float],
+) -> FloatArray:
+    """(C,) 1 / (E[s_v] E[s_w]) of the turned components under Gamma priors (eq:qs)."""
+    mean = post.items.mean[:, 1:] @ item_turn
+    traces = np.einsum("cmm->c", post.items.cov[1:])
+    Ev = (mean**2).sum(axis=0) + (item_turn**2).T @ traces
+    W = post.users.W @ user_turn
+    Omega = post.users.Omega.sum(axis=0)
+    Ew = (W**2).sum(axis=0) + np.einsum("cj,cd,dj->j", user_turn, Omega, user_turn)
+    s_v = (v_prior[0] + 0.5 * len(mean)) / (v_prior[1] + 0.5 * Ev)
+    s_w = (w_prior[0] + 0.5 * len(W)) / (w_prior[1] + 0.5 * Ew)
+    return np.asarray(1.0 / (s_v * s_w))
+
+
+def displayed(post: Posterior, turn: bool, v_prior: tuple[float, float], w_prior: tuple[float, float]) -> Axes:
+    """The components of a posterior, turned where their scales are shared (then only their span is known)."""
+    V, W = post.space.times(post.items.mean[:, 1:]), post.users.W
+    C = V.shape[1]
+    if C == 0:
+        return Axes(V.T, W.T, np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
+    item_turn, user_turn = principal_turn(V, post.users) if turn else (np.eye(C), np.eye(C))
+    energy = component_energy(V @ item_turn, W @ user_turn)
+    if turn:
+        order = np.argsort(-energy, kind="stable")
+        item_turn, user_turn, energy = item_turn[:, order], user_turn[:, order], energy[order]
+        variances = gamma_variances(post, item_turn, user_turn, v_prior, w_prior)
+    else:
+        variances = 1.0 / (post.scale_items.mean[1:] * post.scale_users.mean)
+    return Axes((V @ item_turn).T, (W @ user_turn).T, energy, variances, item_turn, user_turn)

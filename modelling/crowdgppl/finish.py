@@ -1,0 +1,175 @@
+"""The finish: what mean field leaves uncertain about tastes becomes a private rest of each user.
+
+After a fit, a user's personal part is p_u ~ N(0, A) with A = sum_c (m_c m_c^T + S_c) / s_w,c. Integrating it out
+gives the covariance S_t behind the intervals of the consensus; with it each user is a plain GP with exact EP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import linalg
+
+from .arrays import FloatArray, IntArray
+from .inducing import ItemView, leading
+from .inference import Rules, update_in_place
+from .items import inverse_from
+from .ledger import Bucket
+from .posterior import Finish, Posterior
+
+REST_SWEEPS = 8
+REST_DAMPING = 0.7
+
+
+def personal_covariance(post: Posterior) -> FloatArray:
+    """A (M, M): the covariance of a user's personal part, uncertainty of the v_c included."""
+    scaled = post.items.mean[:, 1:] / np.sqrt(post.s_w)
+    return np.asarray(scaled @ scaled.T + np.tensordot(1.0 / post.s_w, post.items.cov[1:], axes=1))
+
+
+def own_rows(post: Posterior, Z: FloatArray, bucket: Bucket) -> FloatArray:
+    """(k, n, r) differences of Z = Psi root over the labels of a bucket; rows of absent labels are zero."""
+    q = post.ledger.q[bucket.slots]
+    E = Z[post.ledger.pair_a[q]] - Z[post.ledger.pair_b[q]]
+    E[bucket.slots == post.ledger.n_labels] = 0.0
+    return np.asarray(E)
+
+
+def chunks(post: Posterior, width: int, users: IntArray | None = None) -> Iterator[Bucket]:
+    """The users' labels in pieces that fit the cache."""
+    for bucket in post.ledger.buckets if users is None else post.ledger.buckets_of(users):
+        yield from bucket.chunks(width)
+
+
+def offsets(post: Posterior, t: FloatArray, bucket: Bucket) -> FloatArray:
+    """(k, n) what is expected of each label before the user's own rest: t, and traits where there are some."""
+    q = post.ledger.q[bucket.slots]
+    T = post.space.times(t)
+    known = T[post.ledger.pair_a[q]] - T[post.ledger.pair_b[q]]
+    traits = post.users.g[bucket.users]
+    return np.asarray(known + (post.pairs.d[q][:, :, 1:] @ traits[:, :, None])[:, :, 0])
+
+
+def residual_precision(E: FloatArray, lam: FloatArray) -> FloatArray:
+    """(k, n, n): (E E^T + Lam^-1)^-1, also where some lam are 0."""
+    root = np.sqrt(lam)
+    scaled = root[:, :, None] * E
+    B = scaled @ scaled.swapaxes(1, 2)
+    n = B.shape[1]
+    B[:, np.arange(n), np.arange(n)] += 1.0
+    return np.asarray(root[:, :, None] * np.linalg.inv(B) * root[:, None, :])
+
+
+def whitened_covariance(E: FloatArray, lam: FloatArray) -> FloatArray:
+    """(k, r, r): (I + E^T Lam E)^-1, for users with more labels than directions."""
+    P = E.swapaxes(1, 2) @ (lam[:, :, None] * E)
+    r = P.shape[1]
+    P[:, np.arange(r), np.arange(r)] += 1.0
+    return np.asarray(np.linalg.inv(P))
+
+
+def apply_precision(E: FloatArray, lam: FloatArray, X: FloatArray) -> FloatArray:
+    """(E E^T + Lam^-1)^-1 X for each user, X (k, n, j), by the smaller of the two systems."""
+    if E.shape[1] <= E.shape[2]:
+        return np.asarray(residual_precision(E, lam) @ X)
+    weighted = lam[:, :, None] * X
+    inner = whitened_covariance(E, lam) @ (E.swapaxes(1, 2) @ weighted)
+    return np.asarray(weighted - lam[:, :, None] * (E @ inner))
+
+
+def consensus_with_tastes_integrated(post: Posterior) -> tuple[FloatArray, FloatArray]:
+    """S_t (M, M) and t (M,) with every user's personal part integrated out."""
+    F, root_values = leading(personal_covariance(post), post.space.M, scale=None)
+    F = F * root_values
+    Z = post.space.times(F)
+    view = ItemView(post.space, post.space.Psi, post.space.X)
+    precision = post.scale_items.mean[0] * np.eye(post.space.M)
+    shift = np.zeros(post.space.M)
+    for bucket in chunks(post, max(post.space.M, F.shape[1])):
+        q = post.ledger.q[bucket.slots]
+        k, n = q.shape
+        X = view.rows(post.ledger.pair_a[q].ravel()) - view.rows(post.ledger.pair_b[q].ravel())
+        E = own_rows(post, Z, bucket)
+        lam, tau = post.lam[bucket.slots], post.tau[bucket.slots]
+        target = tau - lam * offsets(post, np.zeros(post.space.M), bucket)
+        K_target = E @ (E.swapaxes(1, 2) @ target[:, :, None])
+        solved = apply_precision(E, lam, np.concatenate((X.reshape(k, n, -1), K_target), axis=2)).reshape(k * n, -1)
+        precision += X.T @ solved[:, :-1]
+        shift += X.T @ (target.ravel() - solved[:, -1])
+    factor = linalg.cholesky(0.5 * (precision + precision.T), lower=True)
+    return inverse_from(factor), np.asarray(linalg.cho_solve((factor, True), shift))
+
+
+def posterior_variances(E: FloatArray, lam: FloatArray, rows: FloatArray) -> FloatArray:
+    """The variance left at rows (k, j, r) of the same directions, by the smaller of the two systems."""
+    if E.shape[1] > E.shape[2]:
+        return np.asarray(((rows @ whitened_covariance(E, lam)) * rows).sum(axis=2))
+    across = rows @ E.swapaxes(1, 2)
+    removed = ((across @ residual_precision(E, lam)) * across).sum(axis=2)
+    return np.asarray((rows * rows).sum(axis=2) - removed)
+
+
+def variances_at(E: FloatArray, lam: FloatArray, own: IntArray, rows: FloatArray) -> FloatArray:
+    """The variance left at single rows (j, r), row i belonging to user own[i] of the bucket."""
+    if E.shape[1] > E.shape[2]:
+        Omega = whitened_covariance(E, lam)
+        return np.asarray(((rows[:, None, :] @ Omega[own])[:, 0] * rows).sum(axis=1))
+    N = residual_precision(E, lam)
+    across = (E[own] @ rows[:, :, None])[:, :, 0]
+    removed = ((across[:, None, :] @ N[own])[:, 0] * across).sum(axis=1)
+    return np.asarray((rows * rows).sum(axis=1) - removed)
+
+
+def explained(E: FloatArray, lam: FloatArray, target: FloatArray) -> FloatArray:
+    """(K + Lam^-1)^-1 Lam^-1 target = target - N K target, (k, n), without dividing by lam."""
+    KT = (E @ (E.swapaxes(1, 2) @ target[:, :, None]))[:, :, 0]
+    return np.asarray(target - apply_precision(E, lam, KT[:, :, None])[:, :, 0])
+
+
+def rest_moments(
+    E: FloatArray, K: FloatArray | None, lam: FloatArray, target: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of each label's z around its offset, in the user's own GP."""
+    if K is None:
+        Omega = whitened_covariance(E, lam)
+        mean = E @ (Omega @ (E.swapaxes(1, 2) @ target[:, :, None]))
+        return mean[:, :, 0], np.asarray(((E @ Omega) * E).sum(axis=2))
+    N = residual_precision(E, lam)
+    KN = K @ N
+    KT = (K @ target[:, :, None])[:, :, 0]
+    mean = KT - (KN @ KT[:, :, None])[:, :, 0]
+    return mean, np.asarray(np.einsum("knn->kn", K) - (KN * K).sum(axis=2))
+
+
+def settle_rest(post: Posterior, finish: Finish, rules: Rules, users: IntArray | None = None) -> None:
+    """Exact EP in each user's own GP (a plain GP: its cavities are proper), sites in place."""
+    t, Z = post.items.mean[:, 0] + finish.shift, post.space.times(finish.root)
+    for bucket in chunks(post, Z.shape[1], users):
+        E = own_rows(post, Z, bucket)
+        K = E @ E.swapaxes(1, 2) if E.shape[1] <= E.shape[2] else None
+        offset = offsets(post, t, bucket)
+        lam, tau = finish.lam[bucket.slots], finish.tau[bucket.slots]
+        y, weight = post.ledger.y[bucket.slots], post.ledger.weight[bucket.slots]
+        for _ in range(REST_SWEEPS):
+            mean, variance = rest_moments(E, K, lam, tau - lam * offset)
+            update_in_place(lam, tau, offset + mean, variance, y, weight, rules.likelihood, REST_DAMPING)
+        finish.lam[bucket.slots], finish.tau[bucket.slots] = lam, tau
+    finish.lam[-1] = finish.tau[-1] = 0.0
+
+
+def finished(post: Posterior, rules: Rules, personal: bool) -> Finish:
+    """The finish of a fitted posterior; its private rest only where it is wanted."""
+    M = post.space.M
+    if post.items.first:
+        S_t, t = np.zeros((M, M)), np.zeros(M)
+    elif post.n_components == 0:
+        S_t, t = post.items.cov[0].copy(), post.items.mean[:, 0].copy()
+    else:
+        S_t, t = consensus_with_tastes_integrated(post)
+    if not personal or post.n_components == 0:
+        return Finish(S_t, np.zeros(M), np.zeros((M, 0)), np.zeros(0), np.zeros(0))
+    E, root = leading(personal_covariance(post) + S_t, M)
+    finish = Finish(S_t, t - post.items.mean[:, 0], E * root, post.lam.copy(), post.tau.copy(), personal=True)
+    settle_rest(post, finish, rules)
+    return finish

@@ -1,0 +1,156 @@
+"""The predicting half of the estimator's contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import FloatArray
+from .checks import chosen, one_of, optional_matrix, same_length
+from .display import Axes, displayed
+from .posterior import Posterior
+from .predict import Predictor
+from .rest import RestPredictor
+from .users import Users
+
+
+class Predictions:
+    """What a fitted model says of items and users, seen or new.
+
+    Rows of X_items (X_users) given here were never seen: row j has the index n_items_ + j (n_users_ + j).
+    """
+
+    scales: str
+    v_prior: tuple[float, float]
+    w_prior: tuple[float, float]
+    random_state: int
+    n_items_: int
+    n_users_: int
+    _posterior: Posterior | None = None
+    _axes: Axes | None = None
+    _bound: float | None = None
+
+    @property
+    def _post(self) -> Posterior:
+        if self._posterior is None:
+            raise ValueError("The model has not been fitted yet.")
+        return self._posterior
+
+    def _predictor(self, X_items: FloatArray | None, X_users: FloatArray | None) -> Predictor:
+        post = self._post
+        view = post.space.view(X_items, 0 if X_items is None else len(X_items))
+        users = post.users if X_users is None else self._with_strangers(post, X_users)
+        finish = post.finish
+        S_t = post.items.cov[0] if finish is None else finish.S_t
+        parts = (view, post.items, post.scale_items.mean, users.W, users.Omega, post.s_w, S_t)
+        if finish is None or not finish.personal:
+            return Predictor(*parts)
+        return RestPredictor(*parts, post, finish)
+
+    def _with_strangers(self, post: Posterior, X_users: FloatArray) -> Users:
+        users = post.users.grown(len(post.users.W) + len(X_users), post.s_w)
+        if post.traits is not None:
+            mean, variance = post.traits.expect(X_users, post.scale_users.mean)
+            new = slice(len(post.users.W), None)
+            users.W[new] = users.g[new] = mean
+            users.Omega[new] = variance[:, :, None] * np.eye(mean.shape[1])
+        return users
+
+    def predict_consensus(
+        self,
+        items: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+    ) -> Any:
+        """t at these items; with return_std also its standard deviations, with return_cov its covariance."""
+        X = optional_matrix(X_items, "X_items")
+        predictor = self._predictor(X, None)
+        i = chosen(items, self.n_items_, X, "items")
+        mean = predictor.consensus_mean(i)
+        if return_cov:
+            return mean, predictor.consensus_covariance(i)
+        if return_std:
+            return mean, np.sqrt(np.maximum(predictor.consensus_covariance(i).diagonal(), 0.0))
+        return mean
+
+    def predict_utilities(
+        self,
+        users: npt.ArrayLike | None = None,
+        items: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None,
+        return_std: bool = False,
+    ) -> Any:
+        """E[F], (items, users); with return_std also its standard deviations."""
+        X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
+        predictor = self._predictor(X, Z)
+        i, u = chosen(items, self.n_items_, X, "items"), chosen(users, self.n_users_, Z, "users")
+        mean = predictor.utilities(u, i)
+        return (mean, predictor.utility_sd(u, i)) if return_std else mean
+
+    def predict_proba(
+        self,
+        u: npt.ArrayLike,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """P(user u prefers a to b), for each triple."""
+        X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
+        predictor = self._predictor(X, Z)
+        users = chosen(u, self.n_users_, Z, "u")
+        i, j = chosen(a, self.n_items_, X, "a"), chosen(b, self.n_items_, X, "b")
+        same_length(users, i, j)
+        return predictor.proba(users, i, j)
+
+    def predict_consensus_proba(
+        self,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        kind: str = "typical",
+        n_workers: int | None = None,
+        X_items: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """P(a preferred to b) by a typical worker (w = 0), or by the mean or the majority of n new ones."""
+        one_of(kind, ("typical", "mean", "majority"), "kind")
+        X = optional_matrix(X_items, "X_items")
+        predictor = self._predictor(X, None)
+        i, j = chosen(a, self.n_items_, X, "a"), chosen(b, self.n_items_, X, "b")
+        same_length(i, j)
+        if kind == "typical":
+            return predictor.typical_proba(i, j)
+        if n_workers is None or n_workers < 1:
+            raise ValueError(f"The {kind} of new workers needs n_workers, at least 1.")
+        if kind == "mean":
+            return predictor.mean_proba(i, j, n_workers)
+        return predictor.majority_proba(i, j, n_workers, np.random.default_rng(self.random_state))
+
+    @property
+    def _displayed(self) -> Axes:
+        if self._axes is None:
+            self._axes = displayed(self._post, self.scales == "shared", self.v_prior, self.w_prior)
+        return self._axes
+
+    @property
+    def item_components_(self) -> FloatArray:
+        """(C, N): v_c at the items; principal axes in order of energy where the scales are shared."""
+        return self._displayed.items
+
+    @property
+    def user_components_(self) -> FloatArray:
+        """(C, U): w_c of the users."""
+        return self._displayed.users
+
+    @property
+    def component_variances_(self) -> FloatArray:
+        """(C,) the paper's 1 / (E[s_v] E[s_w]); it returns to its prior where a component gets no data."""
+        return self._displayed.variances
+
+    @property
+    def component_energy_(self) -> FloatArray:
+        """(C,) mean over users and items of (E[v_ci] E[w_uc])^2, v centred over items: what is in use."""
+        return self._displayed.energy
