@@ -27,7 +27,7 @@ KNOTS = 512  # sorted training values kept of each column
 WORD_PATTERN = r"\w+|[^\w\s]"
 COUNTERS: Mapping[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "token_pattern": WORD_PATTERN, "max_features": 400},
-    "letters": {"analyzer": "char_wb", "ngram_range": (2, 4), "max_features": 600},
+    "letters": {"analyzer": "char_wb", "ngram_range": (2, 3), "max_features": 300},
 }
 MOST_CATEGORIES = 20  # of one question; rarer answers count as none
 FURTHEST = 5.0  # standard deviations: beyond this a number says no more

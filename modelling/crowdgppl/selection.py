@@ -1,0 +1,194 @@
+"""Choosing settings by leave-group-out validation inside the training labels: asked for, never hidden in a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import BoolArray, FloatArray, IntArray, matrix
+from .choice import predictor_of
+from .inducing import ItemSpace, item_space
+from .inference import Rules, run
+from .kernels import Kernel
+from .labels import PairwiseLabels
+from .ledger import Ledger
+from .model import CrowdGPPL
+from .start import begin
+
+Told = Callable[[str, int, int, float], None]  # the candidate's name, how many are done, of how many, its loss
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to set up the model; `name` is for people."""
+
+    name: str
+    item_kernel: Kernel
+    n_components: int = 0
+    n_inducing_items: int | None = 100
+    personal_variance: float = 1.0
+    t_prior: tuple[float, float] = (1.0, 1.0)
+    likelihood: str = "ep"
+    max_iterations: int = 12
+
+    def estimator(self, **settings: Any) -> CrowdGPPL:
+        """A model set up this way, not fitted."""
+        own = {name: value for name, value in vars(self).items() if name != "name"}
+        return CrowdGPPL(**{**own, "finish": False, **settings})
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a candidate lost on each held-out part, and on all held-out labels together."""
+
+    candidate: Candidate
+    losses: tuple[float, ...]
+    loss: float
+    accuracy: float
+
+    def difference(self, other: Score) -> tuple[float, float]:
+        """Mean over parts of this loss minus the other's, and its standard error."""
+        gaps = np.subtract(self.losses, other.losses)
+        spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else float("nan")
+        return float(gaps.mean()), spread / len(gaps) ** 0.5
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The candidate with the least loss, and every score in the order of the candidates."""
+
+    winner: Candidate
+    table: tuple[Score, ...]
+
+    @property
+    def best(self) -> Score:
+        """The winner's score."""
+        return min(self.table, key=lambda score: score.loss)
+
+
+@dataclass
+class Whitenings:
+    """Item spaces of one table of features, each kernel factorised once for all sizes and all splits of labels."""
+
+    X_items: FloatArray | None
+    n_items: int
+    random_state: int = 0
+    largest: int = 200  # no candidate may ask for more directions
+    _spaces: dict[Kernel, ItemSpace] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, X_items: npt.ArrayLike | None, n_items: int | None = None, largest: int = 200) -> Whitenings:
+        """No item is whitened yet."""
+        X = None if X_items is None else matrix(X_items, "X_items")
+        if X is None and n_items is None:
+            raise ValueError("Say how many items there are: give X_items or n_items.")
+        return cls(X, len(X) if X is not None else int(n_items or 0), largest=largest)
+
+    def space(self, candidate: Candidate) -> ItemSpace:
+        """The items as this candidate sees them."""
+        M = candidate.n_inducing_items
+        if M is not None and self.largest < M:
+            raise ValueError(
+                f"The candidate {candidate.name!r} asks for {M} directions; at most {self.largest} are kept."
+            )
+        if candidate.item_kernel not in self._spaces:
+            self._spaces[candidate.item_kernel] = item_space(
+                self.X_items, self.n_items, candidate.item_kernel, self.largest, "spectral", self.random_state
+            )
+        return leading_part(self._spaces[candidate.item_kernel], M)
+
+
+def leading_part(space: ItemSpace, M: int | None) -> ItemSpace:
+    """The first M directions of a spectral space."""
+    if space.Psi is None or space.map is None or M is None or space.M <= M:
+        return space
+    return replace(space, map=space.map[:, :M], Psi=np.ascontiguousarray(space.Psi[:, :M]))
+
+
+def deal_groups(groups: IntArray, labels: PairwiseLabels, n_parts: int) -> IntArray:
+    """The part (0 .. n_parts - 1) of each item: whole groups, the largest first, always to the emptiest part."""
+    names, group = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("Leaving groups out needs at least two groups.")
+    sizes = np.bincount(group[labels.a], minlength=len(names))
+    part_of, filled = np.zeros(len(names), dtype=np.int64), np.zeros(min(n_parts, len(names)))
+    for name in np.argsort(-sizes, kind="stable"):
+        part_of[name] = int(filled.argmin())
+        filled[part_of[name]] += sizes[name] + 1e-9
+    return part_of[group]
+
+
+def select(
+    labels: PairwiseLabels,
+    groups: npt.ArrayLike,
+    candidates: Sequence[Candidate],
+    whitenings: Whitenings,
+    *,
+    n_users: int | None = None,
+    n_parts: int = 4,
+    seed: int = 0,
+    progress: Told | None = None,
+) -> Selection:
+    """The candidate that best predicts the labels of groups of items it has not seen.
+
+    `groups` is the group of each item. Labels across two parts are neither learned from nor predicted.
+    """
+    part = deal_groups(np.asarray(groups), labels, n_parts)
+    names = [candidate.name for candidate in candidates]
+    if not names or len(set(names)) < len(names):
+        raise ValueError("Give at least one candidate, and each a name of its own.")
+    table = []
+    for done, candidate in enumerate(candidates):
+        score = validate(candidate, labels, part, whitenings, labels.n_users if n_users is None else n_users, seed)
+        table.append(score)
+        if progress is not None:
+            progress(candidate.name, done + 1, len(candidates), score.loss)
+    return Selection(min(table, key=lambda score: score.loss).candidate, tuple(table))
+
+
+def validate(
+    candidate: Candidate, labels: PairwiseLabels, part: IntArray, whitenings: Whitenings, n_users: int, seed: int
+) -> Score:
+    """What a candidate loses on each part after learning from the others."""
+    space, each, right = whitenings.space(candidate), [], []
+    for held in range(int(part.max()) + 1):
+        inside = (part[labels.a] == held) & (part[labels.b] == held)
+        outside = (part[labels.a] != held) & (part[labels.b] != held)
+        if not inside.any() or not outside.any():
+            continue
+        p = predicted(candidate, space, labels.take(outside), labels.take(inside), n_users, seed)
+        each.append(answer_losses(p, labels.take(inside)))
+        right.append(answers_right(p, labels.y[inside]))
+    if not each:
+        raise ValueError("No label compares two items of one held-out part.")
+    losses = tuple(float(part_losses.mean()) for part_losses in each)
+    return Score(candidate, losses, float(np.concatenate(each).mean()), float(np.concatenate(right).mean()))
+
+
+def predicted(
+    candidate: Candidate, space: ItemSpace, train: PairwiseLabels, held: PairwiseLabels, n_users: int, seed: int
+) -> FloatArray:
+    """P(a preferred) for each held-out label, by a model of the others."""
+    model = candidate.estimator()
+    ledger = Ledger.of(train, space.n_items, n_users)
+    post = model._blank(space, ledger, candidate.personal_variance)
+    rules = Rules(candidate.likelihood, model.tolerance, candidate.max_iterations)
+    begin(post, rules, np.random.default_rng(seed))
+    run(post, rules)
+    return predictor_of(post).proba(held.u, held.a, held.b)
+
+
+def answer_losses(p: FloatArray, labels: PairwiseLabels) -> FloatArray:
+    """Minus the log probability of each answer, a tie counting half for each."""
+    p = np.clip(p, 1e-12, 1.0 - 1e-12)
+    return np.asarray(-labels.weights * (labels.y * np.log(p) + (1.0 - labels.y) * np.log1p(-p)))
+
+
+def answers_right(p: FloatArray, y: FloatArray) -> BoolArray:
+    """Whether each answer that was not a tie is the one expected."""
+    decided = y != 0.5
+    return np.asarray((p[decided] > 0.5) == (y[decided] > 0.5))
