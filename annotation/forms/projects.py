@@ -75,6 +75,7 @@ class ProjectForm(forms.ModelForm):
             *NUMBERS,
             "questionnaire",
         ]
+        widgets = {name: forms.Textarea(attrs={"rows": 5}) for name in ("instructions", "consent")}
         help_texts = {
             "question": gettext_lazy("Shown above every pair."),
             "instructions": gettext_lazy("Shown before the first pair. What should workers look at, and what not?"),
@@ -197,7 +198,7 @@ class MemberForm(forms.Form):
     member = forms.CharField(label=gettext_lazy("log-in name"), max_length=150)
     role = forms.ChoiceField(
         label=gettext_lazy("role"),
-        choices=[*Membership.Role.choices, ("", gettext_lazy("none"))],
+        choices=Membership.Role.choices,
         initial=Membership.Role.VIEWER,
         required=False,
     )

@@ -27,7 +27,8 @@ def members(request: ResearcherRequest, project: Project) -> HttpResponse:
             messages.success(request, _("Saved."))
             return redirect(_still_open_to(request, project))
     memberships = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
-    context = {"project": project, "form": form, "memberships": memberships, "roles": Role.choices}
+    add = form if form.has_error("member") else MemberForm()
+    context = {"project": project, "form": form, "add": add, "memberships": memberships, "roles": Role.choices}
     return render(request, "annotation/members.html", context, status=422 if form.is_bound else 200)
 
 

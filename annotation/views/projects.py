@@ -97,15 +97,15 @@ class Move:
     style: str = "secondary"
 
 
-def _moves(state: str) -> list[Move]:
-    """What an owner may do to a study in this state."""
+def _moves(state: str, n_pairs: int) -> list[Move]:
+    """What an owner may do to a study in this state. Opening stands out once there is something to judge."""
     opening = {
         State.DRAFT: _("Open the study …"),
         State.PAUSED: _("Go on …"),
         State.CLOSED: _("Open again …"),
     }
     offers = {
-        State.OPEN: (_("Everybody with the link can judge from now on."), ""),
+        State.OPEN: (_("Everybody with the link can judge from now on."), "" if n_pairs else "secondary"),
         State.PAUSED: (_("Workers see that the study is paused; what they gave is kept."), "secondary"),
         State.CLOSED: (_("Workers can no longer judge; what they gave is kept."), "danger"),
     }
@@ -122,26 +122,32 @@ class Change:
 
 
 def _told(entry: AuditEntry) -> Change:
-    return Change(entry, [_told_detail(name, value) for name, value in entry.details.items()])
+    """Each detail that says something; long values are only named."""
+    details = [(name.replace("_", " "), _told_value(value)) for name, value in entry.details.items()]
+    said = [f"{name}: {value}" if len(value) <= LONGEST_VALUE else name for name, value in details if value]
+    return Change(entry, said)
 
 
-def _told_detail(name: str, value: Any) -> str:
-    """“redundancy: 3 → 5”; long values are only named."""
-    said = " → ".join(map(str, value)) if isinstance(value, list) else str(value)
-    label = name.replace("_", " ")
-    return f"{label}: {said}" if len(said) <= LONGEST_VALUE else label
+def _told_value(value: Any) -> str:
+    """“3 → 5” for old and new; nothing for what is empty or zero."""
+    if isinstance(value, list) and len(value) == 2:
+        return " → ".join(_told_value(side) or "–" for side in value)
+    words = {True: _("yes"), False: _("no"), None: _("none")}
+    if value is None or isinstance(value, bool):
+        return words[value]
+    return str(value) if value else ""
 
 
 def _project_page(request: ResearcherRequest, project: Project, form: StateForm, status: int = 200) -> HttpResponse:
-    items = project.items.filter(active=True)
+    n_pairs = possible_pairs(project, project.pairs)
     context = {
         "project": project,
         "form": form,
-        "n_items": items.count(),
-        "n_pairs": possible_pairs(project, project.pairs),
+        "n_items": project.items.filter(active=True).count(),
+        "n_pairs": n_pairs,
         "n_workers": project.workers.count(),
         "n_judgements": project.judgements.filter(retraction=None).count(),
-        "moves": _moves(project.state) if request.role == Role.OWNER else [],
+        "moves": _moves(project.state, n_pairs) if request.role == Role.OWNER else [],
         "address": request.build_absolute_uri(project.get_judging_url()),
         "changes": [_told(entry) for entry in project.audit.select_related("user")[:RECENT]],
     }

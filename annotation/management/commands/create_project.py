@@ -31,6 +31,6 @@ class Command(BaseCommand):
 def refuse_what_the_form_refuses(fields: dict[str, str]) -> None:
     """The browser's rules for these fields hold here as well."""
     errors = ProjectForm(fields).errors
-    messages = [f"{name}: {' '.join(errors[name])}" for name in fields if name in errors]
+    messages = [f"{name}: {' '.join(map(str, errors[name]))}" for name in fields if name in errors]
     if messages:
         raise CommandError("No project was created. " + " ".join(messages))
