@@ -13,7 +13,7 @@ from .arrays import BoolArray, FloatArray, IntArray
 IMPROPER = 1e-3  # a cavity with a smaller share of the marginal precision keeps its old site
 SMALLEST_VARIANCE = 1e-9  # identical texts: z = 0 +- 0
 DEPTH = 40.0  # tie integrals cover where the log density is within this of its top
-POINTS, POINT_WEIGHTS = np.polynomial.legendre.leggauss(64)
+POINTS, POINT_WEIGHTS = np.polynomial.legendre.leggauss(40)
 HERMITE, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 HERMITE_WEIGHTS = HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi)
 PART, PART_WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -77,14 +77,22 @@ def tilted_moments(m: FloatArray, v: FloatArray, up: FloatArray, down: FloatArra
     top = tilted_mode(m, v, up, down)
     height = tilted_log(top, m, v, up, down)
     low, high = (edge(side, top, height, m, v, up, down) for side in (-1.0, 1.0))
-    half = 0.5 * (high - low)
-    z = (0.5 * (high + low))[:, None] + half[:, None] * POINTS
+    cut = np.where((low < 0.0) & (high > 0.0), 0.0, 0.5 * (low + high))
+    z, widths = panels(low, cut, high)
     columns = (each[:, None] for each in (m, v, up, down))
-    density = POINT_WEIGHTS * np.exp(tilted_log(z, *columns) - height[:, None])
+    density = widths * np.exp(tilted_log(z, *columns) - height[:, None])
     mass = density.sum(axis=1)
     mean = (density * z).sum(axis=1) / mass
     variance = (density * (z - mean[:, None]) ** 2).sum(axis=1) / mass
     return mean, variance
+
+
+def panels(low: FloatArray, cut: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre points and weights on both sides of the cut: log Phi bends at 0, and points gather there."""
+    halves = [0.5 * (right - left)[:, None] for left, right in ((low, cut), (cut, high))]
+    middles = [0.5 * (right + left)[:, None] for left, right in ((low, cut), (cut, high))]
+    z = [middle + half * POINTS for middle, half in zip(middles, halves, strict=True)]
+    return np.hstack(z), np.hstack([half * POINT_WEIGHTS for half in halves])
 
 
 def tilted_log(z: FloatArray, m: FloatArray, v: FloatArray, up: FloatArray, down: FloatArray) -> FloatArray:

@@ -58,7 +58,7 @@ class CrowdGPPL(Predictions):
         n_inducing_users: int | None = None,
         consensus: bool = True,
         batch_size: int | None = None,
-        forgetting_rate: float = 0.5,
+        forgetting_rate: float = 0.3,
         delay: float = 1.0,
         item_kernel: Kernel | None = None,
         user_kernel: Kernel | None = None,
