@@ -15,10 +15,12 @@ admin.site.site_header = "Concord"
 admin.site.site_title = "Concord"
 admin.site.index_title = "Administration"
 
+log_in = auth_views.LoginView.as_view(redirect_authenticated_user=True, http_method_names=["get", "head", "post"])
+
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("accounts/login/", auth_views.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("accounts/login/", log_in, name="login"),
     path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("", include("annotation.urls")),

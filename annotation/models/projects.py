@@ -14,10 +14,10 @@ from annotation.models.people import Membership, User
 
 class ProjectQuerySet(models.QuerySet["Project"]):
     def seen_by(self, user: User | AnonymousUser) -> "ProjectQuerySet":
-        """The projects this person is a member of; staff see all of them."""
+        """The projects this person is a member of; superusers see all of them."""
         if not user.is_authenticated:
             return self.none()
-        return self.all() if user.is_staff else self.filter(membership__user=user)
+        return self.all() if user.is_superuser else self.filter(membership__user=user)
 
 
 class Project(models.Model):
@@ -100,10 +100,10 @@ class Project(models.Model):
         return reverse("annotation:judge", args=[self.slug])
 
     def role_of(self, user: User | AnonymousUser) -> str | None:
-        """owner, analyst, viewer, or None for a stranger. Staff act as owners."""
+        """owner, analyst, viewer, or None for a stranger. Superusers act as owners."""
         if not user.is_authenticated:
             return None
-        if user.is_staff:
+        if user.is_superuser:
             return Membership.Role.OWNER
         return Membership.objects.filter(project=self, user=user).values_list("role", flat=True).first()
 

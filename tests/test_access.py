@@ -1,0 +1,134 @@
+"""Who may reach which address, by which method. An address that is not in the table fails the test."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from annotation import services
+from annotation.models import Item, Project, User, Worker
+
+pytestmark = pytest.mark.django_db
+
+ROLES = ["anonymous", "worker", "stranger", "viewer", "analyst", "owner", "staff"]
+REFUSALS = {302, 403, 404, 405}  # a method that is not in the table is never answered
+
+# Status for each role, in the order of ROLES. 302 to the log-in page for those without a session; 404 for a project
+# that is not theirs; 403 for a member whose role is too low; 422 or 404 where the role is enough and the request empty.
+OPEN = [200] * 7
+MEMBERS = [302, 302, 404, 200, 200, 200, 200]
+ANALYSTS = [302, 302, 404, 403, 200, 200, 200]
+OWNERS = [302, 302, 404, 403, 403, 200, 200]
+LOGGED_IN = [302, 302, 200, 200, 200, 200, 200]
+
+
+def empty(row: list[int], status: int) -> list[int]:
+    """The same rights, where an allowed request without content is refused with this status."""
+    return [status if code == 200 else code for code in row]
+
+
+TABLE: dict[tuple[str, str], list[int]] = {
+    ("GET", "healthz"): OPEN,
+    ("GET", "readyz"): empty(OPEN, 503),  # no updater runs beside this test
+    ("GET", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
+    ("POST", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
+    ("POST", "accounts/logout/"): [302] * 7,
+    ("GET", ""): OPEN,
+    ("GET", "s/<slug:slug>/"): OPEN,
+    ("POST", "s/<slug:slug>/join/"): [422, 302, 422, 422, 422, 422, 422],
+    ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
+    ("GET", "projects/"): LOGGED_IN,
+    ("GET", "projects/new/"): LOGGED_IN,
+    ("POST", "projects/new/"): empty(LOGGED_IN, 422),
+    ("GET", "projects/<slug:slug>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/settings/"): OWNERS,
+    ("POST", "projects/<slug:slug>/settings/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/state/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/members/"): OWNERS,
+    ("POST", "projects/<slug:slug>/members/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/items/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/items/add/"): ANALYSTS,
+    ("POST", "projects/<slug:slug>/items/add/"): empty(ANALYSTS, 422),
+    ("GET", "projects/<slug:slug>/items/import/"): ANALYSTS,
+    ("POST", "projects/<slug:slug>/items/import/"): empty(ANALYSTS, 422),
+    ("GET", "projects/<slug:slug>/items/<int:pk>/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/items/<int:pk>/"): empty(ANALYSTS, 422),
+    ("POST", "projects/<slug:slug>/items/<int:pk>/switch/"): empty(ANALYSTS, 302),
+    ("GET", "projects/<slug:slug>/judgements/import/"): ANALYSTS,
+    ("POST", "projects/<slug:slug>/judgements/import/"): empty(ANALYSTS, 422),
+    ("GET", "projects/<slug:slug>/ranking/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/ranking.csv"): empty(ANALYSTS, 404),  # there is no ranking yet
+    ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/workers/<str:code>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/components/"): MEMBERS,
+}
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            if route != "admin/":  # Django's own: tested as a whole below
+                yield from routes(pattern.url_patterns, route)
+        else:
+            yield route
+
+
+ROUTES = sorted(set(routes(get_resolver().url_patterns)))
+
+
+@pytest.fixture
+def clients(
+    project: Project, stranger: User, viewer: User, analyst: User, owner: User, worker_client: Client,
+    admin_user: User, log_in: Callable[[User], Client],
+) -> dict[str, Client]:  # fmt: skip
+    people = {"stranger": stranger, "viewer": viewer, "analyst": analyst, "owner": owner, "staff": admin_user}
+    return {"anonymous": Client(), "worker": worker_client, **{role: log_in(user) for role, user in people.items()}}
+
+
+def address(route: str, project: Project) -> str:
+    values = {
+        "<slug:slug>": project.slug,
+        "<int:pk>": str(Item.objects.filter(project=project).latest("pk").pk),
+        "<str:code>": Worker.objects.filter(project=project).first().code,
+    }
+    for part, value in values.items():
+        route = route.replace(part, value)
+    return f"/{route}"
+
+
+def test_every_address_is_in_the_table() -> None:
+    assert {route for _, route in TABLE} == set(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_each_role_gets_what_the_table_says(route: str, project: Project, clients: dict[str, Client]) -> None:
+    where = address(route, project)
+    for method in METHODS:
+        for position, role in enumerate(ROLES):
+            answer = clients[role].generic(method, where, content_type="application/x-www-form-urlencoded")
+            allowed = {TABLE[method, route][position]} if (method, route) in TABLE else REFUSALS
+            assert answer.status_code in allowed, f"{role} {method} {where}: {answer.status_code}"
+            if answer.status_code == 302 and role in ("anonymous", "worker") and where.startswith("/projects/"):
+                assert answer["Location"].startswith("/accounts/login/?next=")
+
+
+@pytest.mark.parametrize("role", ["anonymous", "worker", "stranger", "viewer", "analyst", "owner"])
+def test_only_staff_see_the_administration(role: str, clients: dict[str, Client]) -> None:
+    for where in ("/admin/", "/admin/annotation/judgement/", "/admin/annotation/worker/", "/admin/modelling/modelsnapshot/"):
+        answer = clients[role].get(where)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/admin/login/")
+
+
+def test_ids_of_another_project_are_not_found(project: Project, owner: User, stranger: User, log_in) -> None:
+    elsewhere = Project.objects.get(slug="elsewhere")
+    foreign_item = Item.objects.create(project=elsewhere, key="x", text="x")
+    foreign_worker = services.enrol(project=elsewhere)
+    client = log_in(owner)
+    assert client.get(f"/projects/pets/items/{foreign_item.pk}/").status_code == 404
+    assert client.post(f"/projects/pets/items/{foreign_item.pk}/switch/").status_code == 404
+    assert client.get(f"/projects/pets/workers/{foreign_worker.code}/").status_code == 404
+    assert client.get("/projects/elsewhere/ranking.csv").status_code == 404
