@@ -31,7 +31,6 @@ class NotHeld(ImportRefused):
 
 def keep(upload: "UploadedFile[bytes]") -> str:
     """The name of a new private file with these bytes. The name that came with the upload is not used."""
-    forget_old()
     name = secrets.token_hex(16)
     descriptor = os.open(_folder() / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -30,6 +30,7 @@ class Table:
 
     header: list[str]
     rows: Iterator[Row]
+    line: int = 1  # of the header
 
     def find(self, *names: str) -> int | None:
         """The place of the first of these columns that the header has, whatever its case."""
@@ -54,7 +55,7 @@ def open_table(path: Path) -> Iterator[Table]:
         line, header = next(records, (1, []))
         header = [cell.strip() for cell in header]
         _check_header(line, header)
-        yield Table(header, _counted(records))
+        yield Table(header, _counted(records), line)
 
 
 def required(table: Table, *names: str) -> int:
@@ -64,7 +65,7 @@ def required(table: Table, *names: str) -> int:
         found = ", ".join(quoted(name) for name in table.header[:10])
         words = {"name": names[0], "found": found}
         message = _("There is no column “%(name)s”. The header has: %(found)s.") % words
-        raise ImportRefused(problems=[Problem(1, names[0], message)])
+        raise ImportRefused(problems=[Problem(table.line, names[0], message)])
     return place
 
 

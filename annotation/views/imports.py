@@ -77,6 +77,7 @@ def import_judgements(request: ResearcherRequest, project: Project) -> HttpRespo
 
 def _import(request: ResearcherRequest, project: Project, kind: Kind) -> HttpResponse:
     """The empty form, a preview, the import itself, or what is wrong."""
+    holding.forget_old()
     try:
         if "ticket" in request.POST:
             return _confirm(request, project, kind)
