@@ -1,0 +1,182 @@
+"""Administrators: what they see, what nobody may change, and how the first of them comes into being."""
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from annotation import services
+from annotation.models import AuditEntry, Judgement, PlatformIdentity, Project, Retraction, User, Worker
+from tests.conftest import make_user
+
+pytestmark = pytest.mark.django_db
+MODELS = sorted(
+    (model for model in admin.site._registry if model._meta.app_label in {"annotation", "modelling"}), key=str
+)
+NEVER_CHANGED = [Judgement, Retraction, AuditEntry]
+
+
+@pytest.fixture
+def administrator(db: None) -> Client:
+    client = Client()
+    client.force_login(make_user("ada", is_staff=True, is_superuser=True))
+    return client
+
+
+@pytest.fixture
+def judged(project: Project, judge: Callable[..., services.Receipt]) -> Project:
+    """A study in which a worker of a platform has judged twice and taken one answer back."""
+    worker = services.enrol(project=project, platform="prolific", external_id="5f0c-real-person")
+    judge(worker)
+    receipt = judge(worker)
+    services.retract(worker=worker, judgement=receipt.judgement.uuid, uuid=uuid.uuid4())
+    return project
+
+
+def address(model: type, page: str, *arguments: object) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=arguments)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_kind_of_row_can_be_listed_searched_and_looked_at(
+    model: type, administrator: Client, judged: Project
+) -> None:
+    assert administrator.get(address(model, "changelist")).status_code == 200
+    assert administrator.get(address(model, "changelist"), {"q": "pets"}).status_code == 200
+    for row in model._default_manager.all()[:1]:
+        assert administrator.get(address(model, "change", row.pk)).status_code == 200
+
+
+def test_every_model_of_the_house_is_there() -> None:
+    models = {model for app in ("annotation", "modelling") for model in apps.get_app_config(app).get_models()}
+    assert models - set(admin.site._registry) == set()
+
+
+@pytest.mark.parametrize("model", NEVER_CHANGED, ids=lambda model: model.__name__)
+def test_events_are_never_added_changed_or_deleted(model: type, administrator: Client, judged: Project) -> None:
+    row = model._default_manager.first()
+    assert administrator.get(address(model, "add")).status_code == 403
+    assert administrator.post(address(model, "change", row.pk), {}).status_code == 403
+    assert administrator.post(address(model, "delete", row.pk), {"post": "yes"}).status_code == 403
+    assert model._default_manager.filter(pk=row.pk).exists()
+    assert "delete_selected" not in administrator.get(address(model, "changelist")).content.decode()
+
+
+def test_no_list_shows_what_a_platform_calls_a_worker(administrator: Client, judged: Project) -> None:
+    for model in (Worker, PlatformIdentity, Judgement):
+        assert "5f0c-real-person" not in administrator.get(address(model, "changelist")).content.decode()
+
+
+def test_a_person_can_be_found_by_the_platforms_id_and_erased(administrator: Client, judged: Project) -> None:
+    identity = PlatformIdentity.objects.get()
+    page = administrator.get(address(PlatformIdentity, "changelist"), {"q": "5f0c-real-person"})
+    assert identity.worker.code in page.content.decode()
+    administrator.post(address(PlatformIdentity, "delete", identity.pk), {"post": "yes"})
+    assert not PlatformIdentity.objects.exists()
+    assert Judgement.objects.count() == 2
+
+
+def test_a_project_with_judgements_cannot_be_deleted(administrator: Client, judged: Project) -> None:
+    assert administrator.post(address(Project, "delete", judged.pk), {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": judged.pk, "post": "yes"}
+    administrator.post(address(Project, "changelist"), chosen)
+    assert Project.objects.filter(pk=judged.pk).exists()
+
+
+def test_a_project_that_nobody_has_judged_can_be_deleted(administrator: Client, project: Project) -> None:
+    administrator.post(address(Project, "delete", project.pk), {"post": "yes"})
+    assert not Project.objects.exists()
+
+
+def test_a_change_in_the_administration_is_in_the_audit(administrator: Client, project: Project) -> None:
+    form = administrator.get(address(Project, "change", project.pk)).context["adminform"].form
+    fields = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
+    sent = {name: value for name, value in fields.items() if value not in (None, False)} | {"redundancy": 9}
+    inline = {"membership_set-TOTAL_FORMS": 0, "membership_set-INITIAL_FORMS": 0}
+    answer = administrator.post(address(Project, "change", project.pk), {**sent, "model_settings": "{}", **inline})
+    assert answer.status_code == 302
+    project.refresh_from_db()
+    assert project.redundancy == 9
+    entry = AuditEntry.objects.first()
+    assert (entry.user.username, entry.details) == ("ada", {"redundancy": [3, 9]})
+
+
+def test_researchers_stay_outside_the_administration(owner: User, log_in: Callable[[User], Client]) -> None:
+    assert log_in(owner).get("/admin/").status_code == 302
+
+
+# The first account ---------------------------------------------------------------------------------------------------
+
+
+def test_a_generated_password_is_printed_once_and_works(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("create_owner", "grace", "--generate")
+    password = capsys.readouterr().out.strip().rsplit(" ", 1)[-1]
+    grace = User.objects.get()
+    assert (grace.is_staff, grace.is_superuser, grace.check_password(password)) == (True, True, True)
+
+
+def test_a_password_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_OWNER_PASSWORD", "nine green bottles on a wall")
+    call_command("create_owner", "grace", "--email", "grace@example.org")
+    assert User.objects.get().check_password("nine green bottles on a wall")
+    assert User.objects.get().email == "grace@example.org"
+
+
+def test_a_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["nine green bottles on a wall", "nine green bottles on a well"])
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: next(typed))
+    with pytest.raises(CommandError, match="The two passwords differ"):
+        call_command("create_owner", "grace")
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "words"),
+    [
+        ("grace", "short", "too short"),
+        ("grace", "password1234", "too common"),
+        ("grace", "918273645546372819", "entirely numeric"),
+        ("gracehopper", "gracehopper1", "too similar"),
+        ("two words", "nine green bottles on a wall", "valid username"),
+    ],
+)
+def test_a_weak_password_or_bad_name_is_refused_in_plain_words(
+    name: str, password: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONCORD_OWNER_PASSWORD", password)
+    with pytest.raises(CommandError, match=words):
+        call_command("create_owner", name)
+    assert not User.objects.exists()
+
+
+def test_a_name_is_given_once(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_OWNER_PASSWORD", "nine green bottles on a wall")
+    with pytest.raises(CommandError, match="already exists"):
+        call_command("create_owner", "olga")
+    assert not User.objects.get().is_superuser
+
+
+def test_a_project_can_be_created_from_the_command_line(owner: User) -> None:
+    call_command("create_project", "trains", "Night trains", "--owner", "olga")
+    project = Project.objects.get()
+    assert (project.slug, project.state, project.role_of(owner)) == ("trains", "draft", "owner")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trains", "Night trains", "--owner", "nobody"], "There is no account nobody"),
+        (["new", "Night trains", "--owner", "olga"], "an address of Concord itself"),
+        (["a b", "Night trains", "--owner", "olga"], "slug:"),
+        (["trains", "", "--owner", "olga"], "title: This field is required."),
+    ],
+)
+def test_the_command_line_refuses_what_the_browser_refuses(arguments: list[str], words: str, owner: User) -> None:
+    with pytest.raises(CommandError, match=words):
+        call_command("create_project", *arguments)
+    assert not Project.objects.exists()
