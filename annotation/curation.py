@@ -26,7 +26,8 @@ class KeyTaken(Refused):
 
     def __init__(self, taken: str) -> None:
         self.taken = taken
-        super().__init__(_("The project already has the item “%(key)s”.") % {"key": taken})
+        words = _("The project already has the item “%(key)s”. Choose another key, or correct that item.")
+        super().__init__(words % {"key": taken})
 
 
 class Outdated(Refused):

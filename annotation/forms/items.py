@@ -32,7 +32,7 @@ class CorrectionForm(forms.Form):
         label=gettext_lazy("Group"),
         max_length=MAX_GROUP,
         required=False,
-        help_text=gettext_lazy("Topic and stance, for instance. Workers compare items of the same group."),
+        help_text=gettext_lazy("Topic and stance, for instance."),
     )
 
 

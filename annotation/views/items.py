@@ -61,7 +61,7 @@ def add(request: ResearcherRequest, project: Project) -> HttpResponse:
         try:
             item = add_item(project=project, user=request.user, **form.cleaned_data)
         except KeyTaken as refused:
-            form.add_error("key", f"{refused} {refused.detail}")
+            form.add_error("key", str(refused))
         else:
             messages.success(request, _("The item was added."))
             return redirect(item)

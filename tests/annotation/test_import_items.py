@@ -4,17 +4,19 @@ import io
 import os
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 
 from annotation.importing import holding
 from annotation.importing.items import import_items, plan_items, read_items
 from annotation.importing.problems import ImportRefused
-from annotation.models import AuditEntry, EventHead, Item, Project, User
+from annotation.models import AuditEntry, EventHead, Item, Membership, Project, User
 from annotation.services import create_project
 
 pytestmark = pytest.mark.django_db
@@ -328,6 +330,20 @@ def test_one_more_item_is_enough_where_there_are_others(empty: Project, tmp_path
     assert take_in(empty, tmp_path, "key,text\nk3,C\n")["added"] == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_same_file_imported_by_four_people_at_once_comes_in_once(empty: Project, tmp_path: Path) -> None:
+    rows = read_items(write(tmp_path, GOOD))
+
+    def one_of_them(_: int) -> int:
+        try:
+            return import_items(project=empty, user=None, rows=rows).counts["added"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as people:
+        assert sorted(people.map(one_of_them, range(4))) == [0, 0, 0, 2]
+
+
 # In the browser -----------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +375,9 @@ def test_a_preview_can_only_be_confirmed_by_whom_and_where_it_was_made(
     ticket = upload(olga, empty, GOOD).context["ticket"]
     address = "/projects/empty/items/import/"
     if spoil == "another person":
-        olga.force_login(User.objects.create_user("staff", is_staff=True))
+        colleague = User.objects.create_user("colleague")
+        Membership.objects.create(project=empty, user=colleague, role="owner")
+        olga.force_login(colleague)
     elif spoil == "another project":
         address = f"/projects/{project.slug}/items/import/"
     elif spoil == "a changed ticket":

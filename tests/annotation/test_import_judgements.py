@@ -1,11 +1,13 @@
 """Past judgements from files: the right rows in the right order in one chain, all or nothing, twice is once."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 
 from annotation import ledger
@@ -123,6 +125,21 @@ def test_an_erased_worker_does_not_come_back_with_the_same_file(project: Project
     PlatformIdentity.objects.filter(external_id="ann").delete()
     assert take_in(project, tmp_path, GOOD)["workers"] == 0
     assert not PlatformIdentity.objects.filter(external_id="ann").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_file_imported_by_four_people_at_once_comes_in_once(project: Project, tmp_path: Path) -> None:
+    rows = read_judgements(write(tmp_path, GOOD))
+
+    def one_of_them(_: int) -> int:
+        try:
+            return import_judgements(project=project, user=None, rows=rows).counts["added"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as people:
+        assert sorted(people.map(one_of_them, range(4))) == [0, 0, 0, 4]
+    assert chain_is_whole(project)
 
 
 REFUSED = {
