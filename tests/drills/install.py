@@ -1,0 +1,129 @@
+"""A real Concord in a folder of its own: `manage.py serve` as a child that can be killed and started again."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from tests.drills.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS, END_SECONDS, COMMAND_SECONDS = 60, 20, 600
+
+
+class Install:
+    """The embedded profile in `folder`; with a postgres:// address, the server profile as seen through a TLS proxy."""
+
+    def __init__(self, folder: Path, database_url: str = "") -> None:
+        self.folder, self.database_url = folder, database_url
+        self.database: Path | str = database_url or folder / "concord.sqlite3"
+        self.log = folder / "server.log"
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.children: set[int] = set()
+
+    def __enter__(self) -> "Install":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+        for pid in self.children:
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a browser, or the proxy in front, adds to every request."""
+        if not self.database_url:
+            return {"Origin": f"http://127.0.0.1:{self.port}"}
+        return {"Origin": f"https://127.0.0.1:{self.port}", "X-Forwarded-Proto": "https"}
+
+    def environment(self) -> dict[str, str]:
+        given = {"PATH": os.environ["PATH"], "CONCORD_DATA": str(self.folder), "OMP_NUM_THREADS": "1"}
+        if self.database_url:
+            given |= {"DATABASE_URL": self.database_url, "REDIS_URL": "redis://127.0.0.1:1/0"}
+            given |= {"ALLOWED_HOSTS": "127.0.0.1"}
+        return given
+
+    def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """What a command of manage.py answered."""
+        command = [sys.executable, "manage.py", *words]
+        options = {"env": self.environment(), "cwd": ROOT, "timeout": COMMAND_SECONDS}
+        return subprocess.run(command, capture_output=True, text=True, **options)
+
+    def prepare(self, slug: str, **fields: int) -> None:
+        """The tables are there, and an open study with these numbers."""
+        call = f"from tests.drills.study import make_study; make_study({slug!r}, **{fields!r})"
+        for words in (("migrate", "--verbosity", "0"), ("shell", "--no-imports", "-c", call)):
+            done = self.manage(*words)
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+
+    def start(self, *options: str, wrapper: tuple[str, ...] = ()) -> float:
+        """The server answers; returns how many seconds that took."""
+        command = [*wrapper, sys.executable, "manage.py", "serve", "--port", str(self.port), *options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, env=self.environment(), cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+            )
+        return wait_until(self.answers, START_SECONDS, "the server did not answer")
+
+    def answers(self) -> bool:
+        if self.process is not None and self.process.poll() is not None:
+            raise RuntimeError(f"The server ended: {self.log.read_text()[-2000:]}")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """kill -9: no handler runs, nothing is flushed."""
+        if self.process is None:
+            return
+        self.children |= children_of(self.process.pid)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process = None
+
+    def wait_for_children(self) -> None:
+        """Whatever the killed servers had started has ended by itself."""
+        wait_until(lambda: not any(map(is_alive, self.children)), END_SECONDS, "a child outlived its server")
+
+    def verify(self) -> tuple[bool, str]:
+        """Whether `manage.py verify` finds all well, and what it said."""
+        done = self.manage("verify")
+        return done.returncode == 0, (done.stdout + done.stderr).strip()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def children_of(pid: int) -> set[int]:
+    """The processes that this one's threads have started and that live."""
+    found: set[int] = set()
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found |= {int(word) for word in listing.read_text().split()}
+        except OSError:
+            continue
+    return found | {below for child in found for below in children_of(child)}
+
+
+def is_alive(pid: int) -> bool:
+    """Neither gone nor waiting to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
