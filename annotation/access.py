@@ -52,7 +52,10 @@ def worker_of(request: HttpRequest, project: Project) -> Worker | None:
         code = request.get_signed_cookie(_cookie_name(project), salt=_salt(project), max_age=WORKER_COOKIE_SECONDS)
     except (KeyError, BadSignature):
         return None
-    return Worker.objects.filter(project=project, code=code).first()
+    worker = Worker.objects.filter(project=project, code=code).first()
+    if worker is not None:
+        worker.project = project  # spares everyone who asks for it a query
+    return worker
 
 
 def remember_worker(response: HttpResponse, worker: Worker) -> None:

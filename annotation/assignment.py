@@ -1,5 +1,6 @@
 """Which pair next, and with what chance it was chosen. Plain functions of plain facts; the random source is passed in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -19,6 +20,19 @@ class Pair:
     lo: int
     hi: int
     propensity: float
+
+
+def draw_pair(firsts: list[int], partners_of: Callable[[int], list[int]], rng: Random, tries: int) -> Pair | None:
+    """One of `firsts` against one of its partners. None when a few tries found no partner: then look at every pair."""
+    for first in rng.sample(firsts, min(tries, len(firsts))):
+        seconds = partners_of(first)
+        if not seconds:
+            continue
+        second = rng.choice(seconds)
+        back = partners_of(second) if second in firsts else []
+        chance = 1 / len(seconds) + (1 / len(back) if first in back else 0.0)
+        return Pair(min(first, second), max(first, second), propensity=chance / len(firsts))
+    return None
 
 
 def choose_pair(candidates: list[Candidate], rng: Random) -> Pair | None:

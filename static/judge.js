@@ -30,12 +30,12 @@
 
   const show = (next) => {
     task = next;
-    if (!task.pair) {
+    if (!task.pairs.length) {
       window.location.reload();
       return;
     }
-    byId("left").textContent = task.pair.left.text;
-    byId("right").textContent = task.pair.right.text;
+    byId("left").textContent = task.pairs[0].left.text;
+    byId("right").textContent = task.pairs[0].right.text;
     byId("progress").value = task.done;
     byId("count").textContent = `${task.done} / ${task.total}`;
     shownAt = performance.now();
@@ -53,7 +53,7 @@
   const choose = (choice) => {
     if (kept.read() || !buttons.some((button) => button.dataset.choice === choice && !button.disabled)) return;
     const response = Math.round(performance.now() - shownAt);
-    kept.write({ uuid: uuid(), assignment: task.pair.assignment, choice, response_ms: response });
+    kept.write({ uuid: uuid(), assignment: task.pairs[0].assignment, choice, response_ms: response });
     lock(true);
     byId("saved").hidden = true;
     send(FIRST_PAUSE);

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
@@ -42,6 +43,11 @@ def events_may_be_emptied_between_tests() -> Iterator[None]:
     TransactionTestCase._fixture_teardown = released
     yield
     TransactionTestCase._fixture_teardown = tear_down
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_sent_anything_yet() -> None:
+    cache.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -109,11 +115,12 @@ def worker(project: Project) -> Worker:
 @pytest.fixture
 def judge(rng: Random) -> Callable[..., services.Receipt]:
     """judge(worker, "left"): the worker's next pair answered, through the same services as the browser's."""
+
     def answer(worker: Worker, choice: str = "left", **more: object) -> services.Receipt:
-        assignment = services.assign(worker=worker, rng=rng)
-        assert assignment is not None, "no pair is left for this worker"
+        pairs = services.lease_pairs(worker=worker, rng=rng)
+        assert pairs, "no pair is left for this worker"
         return services.record_judgement(
-            worker=worker, uuid=uuid.uuid4(), assignment=assignment.public_id, choice=choice, **more
+            worker=worker, uuid=uuid.uuid4(), assignment=pairs[0].public_id, choice=choice, **more
         )
 
     return answer

@@ -39,3 +39,10 @@ class JudgementForm(forms.Form):
         """A whole number that a column can hold; the service clips it to the lease."""
         value = self.cleaned_data["response_ms"]
         return None if value is None else int(min(max(value, -1), 2_000_000_000))
+
+
+class RetractionForm(forms.Form):
+    """Which judgement is taken back, and the id that makes sending it twice harmless."""
+
+    uuid = forms.UUIDField(validators=[not_nil])
+    judgement = forms.UUIDField()

@@ -28,6 +28,7 @@ class Item(models.Model):
     metadata = models.JSONField(default=dict, blank=True)
     features = models.JSONField(default=dict, blank=True, help_text=_("Numeric columns given by the researcher."))
     active = models.BooleanField(_("given to workers"), default=True)
+    load = models.PositiveIntegerField(default=0, help_text=_("How often it was given out, or judged elsewhere."))
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects: ClassVar[models.Manager["Item"]] = ItemQuerySet.as_manager()  # type: ignore[assignment]
@@ -36,12 +37,17 @@ class Item(models.Model):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["project", "key", "revision"], name="item_revision_once"),
-            models.UniqueConstraint(fields=["project", "key"], condition=Q(active=True), name="item_one_active_revision"),
+            models.UniqueConstraint(
+                fields=["project", "key"], condition=Q(active=True), name="item_one_active_revision"
+            ),
             models.CheckConstraint(condition=Q(revision__gte=1), name="item_revision_from_one"),
             models.CheckConstraint(condition=~Q(text=""), name="item_text_not_empty"),
             models.CheckConstraint(condition=~Q(key=""), name="item_key_not_empty"),
         ]
-        indexes = [models.Index(fields=["project", "active", "group"], name="item_by_group")]
+        indexes = [
+            models.Index(fields=["project", "active", "group"], name="item_by_group"),
+            models.Index(fields=["project", "active", "load"], name="item_by_load"),
+        ]
 
     def __str__(self) -> str:
         return self.key

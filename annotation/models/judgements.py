@@ -4,8 +4,11 @@ import uuid
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
+
+from annotation.models.items import Item
+from annotation.models.workers import Worker
 
 
 class Assignment(models.Model):
@@ -15,6 +18,7 @@ class Assignment(models.Model):
         NORMAL = "normal", _("normal")
         REPEAT = "repeat", _("planned repeat")
         ATTENTION = "attention", _("attention check")
+        AGAIN = "again", _("given again after an undo")
 
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
@@ -26,6 +30,11 @@ class Assignment(models.Model):
     purpose = models.CharField(max_length=10, choices=Purpose.choices, default=Purpose.NORMAL)
     policy = models.CharField(max_length=40)
     propensity = models.FloatField(null=True, help_text=_("The chance with which the policy chose this pair."))
+    slot = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_("Which of the pair's places this worker takes; empty when it was given back."),
+    )
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
@@ -34,20 +43,30 @@ class Assignment(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="assignment_canonical_order"),
             models.UniqueConstraint(fields=["worker", "item_lo", "item_hi", "round"], name="assignment_once_per_round"),
+            models.UniqueConstraint(fields=["item_lo", "item_hi", "slot"], name="assignment_slot_once"),
+            models.CheckConstraint(condition=Q(slot__gte=1), name="assignment_slot_from_one"),
             models.CheckConstraint(condition=Q(round__gte=1), name="assignment_round_from_one"),
             models.CheckConstraint(condition=Q(expires_at__gt=F("issued_at")), name="assignment_expires_later"),
         ]
-        indexes = [models.Index(fields=["project", "item_lo", "item_hi"], name="assignment_by_pair")]
+        indexes = [
+            models.Index(fields=["project", "item_lo", "item_hi"], name="assignment_by_pair"),
+            models.Index(
+                fields=["project", "expires_at"],
+                name="assignment_live",
+                condition=Q(closed_at=None, slot__isnull=False),
+            ),
+            models.Index(fields=["worker"], name="assignment_held", condition=Q(closed_at=None)),
+        ]
 
     def __str__(self) -> str:
         return str(self.public_id)
 
     @property
-    def left(self) -> "models.Model":
+    def left(self) -> Item:
         return self.item_lo if self.lo_is_left else self.item_hi
 
     @property
-    def right(self) -> "models.Model":
+    def right(self) -> Item:
         return self.item_hi if self.lo_is_left else self.item_lo
 
 
@@ -158,6 +177,17 @@ class JudgementNote(models.Model):
         return f"note on {self.judgement_id}"
 
 
+class SuggestionQuerySet(models.QuerySet["Suggestion"]):
+    def fresh_for(self, worker: Worker) -> "SuggestionQuerySet":
+        """For this worker or for anybody, of active items, and of no pair this worker has had."""
+        had = Assignment.objects.filter(worker=worker, item_lo=OuterRef("item_lo"), item_hi=OuterRef("item_hi"))
+        meant = self.filter(Q(worker=worker) | Q(worker=None), project=worker.project_id)
+        return meant.filter(~Exists(had), item_lo__active=True, item_hi__active=True)
+
+    def best_first(self) -> "SuggestionQuerySet":
+        return self.order_by("-gain", "pk")
+
+
 class Suggestion(models.Model):
     """A pair the model would learn much from. Modelling writes these rows; assignment may use them."""
 
@@ -167,6 +197,8 @@ class Suggestion(models.Model):
     item_hi = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
     gain = models.FloatField()
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects: ClassVar[SuggestionQuerySet] = SuggestionQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         constraints = [

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
@@ -38,6 +38,20 @@ class Project(models.Model):
     consent = models.TextField(_("consent text"), blank=True, max_length=10_000)
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
 
+    language = models.CharField(
+        _("language of the texts"),
+        max_length=12,
+        default="en",
+        validators=[RegexValidator(r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z", _("A code such as en, de or pt-br."))],
+        help_text=_("A code such as en, de or ar. The pages for workers are in this language where it is translated."),
+    )
+    direction = models.CharField(
+        _("text direction"),
+        max_length=3,
+        choices=[("ltr", _("left to right")), ("rtl", _("right to left"))],
+        default="ltr",
+    )
+
     ties_allowed = models.BooleanField(_("workers may say “equally good”"), default=True)
     reason_asked = models.BooleanField(_("workers may write a reason"), default=False)
     judgements_per_worker = models.PositiveIntegerField(
@@ -52,7 +66,24 @@ class Project(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
         help_text=_("From 1 to 1,000. A pair judged by that many workers is not given out again."),
     )
-    pairs = models.CharField(_("which items are paired"), max_length=10, choices=Pairs.choices, default=Pairs.WITHIN_GROUP)
+    pairs = models.CharField(
+        _("which items are paired"), max_length=10, choices=Pairs.choices, default=Pairs.WITHIN_GROUP
+    )
+    group_shown = models.BooleanField(_("workers see the group of a pair"), default=False)
+    repeat_share = models.PositiveIntegerField(
+        _("planned repeats, in percent"),
+        default=0,
+        validators=[MaxValueValidator(50)],
+        help_text=_(
+            "From 0 to 50. That share of pairs comes a second time, sides swapped, to see how steady people are."
+        ),
+    )
+    random_share = models.PositiveIntegerField(
+        _("pairs chosen without the model, in percent"),
+        default=50,
+        validators=[MaxValueValidator(100)],
+        help_text=_("From 0 to 100. The rest may follow the model's suggestions, where there are any."),
+    )
     lease_minutes = models.PositiveIntegerField(
         _("minutes a pair is reserved for a worker"),
         default=30,
@@ -88,6 +119,9 @@ class Project(models.Model):
             ),
             models.CheckConstraint(condition=Q(lease_minutes__range=(1, 1440)), name="project_lease_minutes"),
             models.CheckConstraint(condition=Q(update_batch__gte=1), name="project_update_batch"),
+            models.CheckConstraint(condition=Q(repeat_share__lte=50), name="project_repeat_share"),
+            models.CheckConstraint(condition=Q(random_share__lte=100), name="project_random_share"),
+            models.CheckConstraint(condition=Q(direction__in=["ltr", "rtl"]), name="project_direction"),
         ]
 
     def __str__(self) -> str:

@@ -1,10 +1,14 @@
-"""The crowd's pages: welcome, judge, thank you. `submit` stores one judgement and answers with the next pair."""
+"""The crowd's pages: welcome, judge, thank you. `submit` stores one judgement and answers with the next pairs."""
 
+from collections.abc import Callable
+from functools import wraps
 from random import SystemRandom
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -12,38 +16,74 @@ from django.views.decorators.http import require_POST, require_safe
 
 from annotation import services
 from annotation.access import remember_worker, worker_of
-from annotation.errors import problem
+from annotation.errors import problem, too_many
 from annotation.forms.joining import JoinForm
-from annotation.forms.judging import JudgementForm
-from annotation.models import Assignment, Project, Worker
+from annotation.forms.judging import JudgementForm, RetractionForm
+from annotation.models import Assignment, Judgement, Project, Worker
 from annotation.payloads import read_json
 from annotation.refusals import Refused
+from annotation.throttling import too_fast
 
 rng = SystemRandom()
+View = Callable[..., HttpResponse]
+TRANSLATED = {code for code, _name in settings.LANGUAGES}
+
+
+def in_the_language_of_the_study(view: View) -> View:
+    """The view gets the project in place of its slug, and speaks its language where that is translated."""
+
+    @wraps(view)
+    def speaking(request: HttpRequest, slug: str) -> HttpResponse:
+        project = get_object_or_404(Project, slug=slug)
+        language = project.language if project.language in TRANSLATED else settings.LANGUAGE_CODE
+        with translation.override(language):
+            return view(request, project)
+
+    return speaking
+
+
+def workers_only(view: View) -> View:
+    """The view gets the worker in place of the project; refusals become problem+json, floods are slowed down."""
+
+    @wraps(view)
+    def known(request: HttpRequest, project: Project) -> HttpResponse:
+        worker = worker_of(request, project)
+        if worker is None:
+            title = _("We no longer know this browser.")
+            return problem(request, 401, title, _("Your answer is kept on this device. Reload the page to go on."))
+        if too_fast(worker):
+            return too_many(request, retry_seconds=1)
+        try:
+            return view(request, worker)
+        except Refused as refused:
+            extra = {} if refused.status == 404 else {"next": task_for(worker)}
+            return problem(request, refused.status, str(refused.title), str(refused.detail), **extra)
+
+    return known
 
 
 @never_cache
 @ensure_csrf_cookie
 @require_safe
-def judge(request: HttpRequest, slug: str) -> HttpResponse:
+@in_the_language_of_the_study
+def judge(request: HttpRequest, project: Project) -> HttpResponse:
     """The page this worker should be on now: welcome, the open pair, or thank you."""
-    project = get_object_or_404(Project, slug=slug)
     worker = worker_of(request, project)
     if project.state != Project.State.OPEN:
         return render(request, "annotation/not_open.html", {"project": project, "worker": worker})
     if worker is None:
         return render(request, "annotation/welcome.html", {"project": project, "form": JoinForm(project)})
     task = task_for(worker)
-    page = "annotation/judge.html" if task["pair"] else "annotation/thanks.html"
+    page = "annotation/judge.html" if task["pairs"] else "annotation/thanks.html"
     return render(request, page, {"project": project, "worker": worker, "task": task})
 
 
 @require_POST
-def join(request: HttpRequest, slug: str) -> HttpResponse:
+@in_the_language_of_the_study
+def join(request: HttpRequest, project: Project) -> HttpResponse:
     """A new worker who has consented; a known one goes on where they were."""
-    project = get_object_or_404(Project, slug=slug, state=Project.State.OPEN)
     response = redirect(project.get_judging_url())
-    if worker_of(request, project) is None:
+    if project.state == Project.State.OPEN and worker_of(request, project) is None:
         form = JoinForm(project, request.POST)
         if not form.is_valid():
             return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)
@@ -51,46 +91,70 @@ def join(request: HttpRequest, slug: str) -> HttpResponse:
     return response
 
 
+@never_cache
+@require_safe
+@in_the_language_of_the_study
+@workers_only
+def task(request: HttpRequest, worker: Worker) -> JsonResponse:
+    """Where this worker stands: for a page that was away, offline or in another tab."""
+    return JsonResponse(task_for(worker))
+
+
 @require_POST
-def submit(request: HttpRequest, slug: str) -> JsonResponse:
-    """One judgement stored, the next pair answered. The same UUID twice: the same receipt."""
-    project = get_object_or_404(Project, slug=slug)
-    worker = worker_of(request, project)
-    if worker is None:
-        title = _("We no longer know this browser.")
-        return problem(request, 401, title, _("Your answer is kept on this device. Reload the page to go on."))
-    try:
-        payload = read_json(request)
-        form = JudgementForm(payload)
-        if not form.is_valid():
-            return invalid(request, form, payload)
-        receipt = services.record_judgement(worker=worker, **form.cleaned_data)
-    except Refused as refused:
-        extra = {} if refused.status == 404 else {"next": task_for(worker)}
-        return problem(request, refused.status, str(refused.title), str(refused.detail), **extra)
-    worker.refresh_from_db()
+@in_the_language_of_the_study
+@workers_only
+def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
+    """One judgement stored, the next pairs answered. The same UUID twice: the same receipt."""
+    payload = read_json(request)
+    form = JudgementForm(payload)
+    if not form.is_valid():
+        return invalid(request, form, payload)
+    receipt = services.record_judgement(worker=worker, **form.cleaned_data)
     body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": task_for(worker)}
     return JsonResponse(body, status=201 if receipt.created else 200)
 
 
-def invalid(request: HttpRequest, form: JudgementForm, payload: dict[str, Any]) -> JsonResponse:
+@require_POST
+@in_the_language_of_the_study
+@workers_only
+def retract(request: HttpRequest, worker: Worker) -> JsonResponse:
+    """One judgement taken back; its pair comes first again."""
+    payload = read_json(request)
+    form = RetractionForm(payload)
+    if not form.is_valid():
+        return invalid(request, form, payload)
+    retraction = services.retract(worker=worker, **form.cleaned_data)
+    created = retraction.uuid == form.cleaned_data["uuid"]
+    body = {"retracted": str(form.cleaned_data["judgement"]), "next": task_for(worker)}
+    return JsonResponse(body, status=201 if created else 200)
+
+
+def invalid(request: HttpRequest, form: JudgementForm | RetractionForm, payload: dict[str, Any]) -> JsonResponse:
     """422 naming the first field that is wrong; 400 where the id that makes a retry safe is missing."""
     field, errors = next(iter(form.errors.items()))
     status = 400 if field == "uuid" and not payload.get("uuid") else 422
-    return problem(request, status, _("The answer was not complete."), f"{errors[0]} " + _("Nothing was saved."), field=field)
+    return problem(
+        request, status, _("The answer was not complete."), f"{errors[0]} " + _("Nothing was saved."), field=field
+    )
 
 
 def task_for(worker: Worker) -> dict[str, Any]:
-    """What the page needs to go on: the next pair, if any, and how far the worker is."""
-    assignment = services.assign(worker=worker, rng=rng)
-    done = worker.judgements.filter(retraction=None).count()
-    return {"pair": assignment and shown(assignment), "done": done, "total": worker.project.judgements_per_worker}
-
-
-def shown(assignment: Assignment) -> dict[str, Any]:
-    """A pair as a worker sees it: no keys, no scores, nothing about others."""
+    """What the page needs to go on: the next pairs, how far the worker is, and what can be taken back."""
+    standing = Judgement.objects.filter(worker=worker, retraction=None).order_by("-sequence")
+    given = list(standing.values_list("uuid", flat=True))
+    finished = worker.state == Worker.State.FINISHED
     return {
-        "assignment": str(assignment.public_id),
-        "left": {"text": assignment.left.text, "group": assignment.left.group},
-        "right": {"text": assignment.right.text, "group": assignment.right.group},
+        "pairs": [shown(lease) for lease in services.lease_pairs(worker=worker, rng=rng, done=len(given))],
+        "done": len(given),
+        "total": worker.project.judgements_per_worker,
+        "undo": str(given[0]) if given and not finished else None,
+        "finished": finished,
     }
+
+
+def shown(lease: Assignment) -> dict[str, Any]:
+    """A pair as a worker sees it: no keys, no scores, nothing about others."""
+    group_shown = lease.project.group_shown
+    sides = {"left": lease.left, "right": lease.right}
+    texts = {side: {"text": item.text, "group": item.group if group_shown else ""} for side, item in sides.items()}
+    return {"assignment": str(lease.public_id), **texts}

@@ -105,12 +105,15 @@ def test_saving_or_deleting_an_event_through_the_orm_is_refused(judgement: Judge
 
 
 def assignment_row(worker: Worker, **changes: Any) -> dict[str, Any]:
-    return copy_of(Assignment.objects.get(worker=worker), public_id="0" * 31 + "2", round=9, **changes)
+    first = Assignment.objects.filter(worker=worker).earliest("pk")
+    return copy_of(first, public_id="0" * 31 + "2", round=9, slot=9, **changes)
 
 
 def test_an_assignment_that_breaks_a_rule_is_refused(judgement: Judgement, worker: Worker) -> None:
-    first = Assignment.objects.get(worker=worker)
+    first = Assignment.objects.filter(worker=worker).earliest("pk")
     for change in (
+        {"slot": first.slot},
+        {"slot": 0},
         {"item_lo_id": first.item_hi_id, "item_hi_id": first.item_lo_id},
         {"item_lo_id": first.item_hi_id},
         {"round": 1},

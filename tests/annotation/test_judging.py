@@ -19,6 +19,11 @@ def task_of(client: Client) -> dict[str, Any]:
     return client.get("/s/pets/").context["task"]
 
 
+def pair_of(client: Client) -> dict[str, Any] | None:
+    """The pair this browser shows now."""
+    return next(iter(task_of(client)["pairs"]), None)
+
+
 def post(client: Client, **answer: Any) -> Any:
     payload = {"uuid": str(uuid.uuid4()), "choice": "left", **answer}
     return client.post("/s/pets/judgements/", json.dumps(payload), content_type="application/json")
@@ -30,7 +35,7 @@ def test_a_newcomer_is_welcomed_and_joins_by_consenting(project: Project, client
     assert Worker.objects.count() == 0
     assert client.post("/s/pets/join/", {"consent": "on"}).url == "/s/pets/"
     assert Worker.objects.get().consented_at is not None
-    assert task_of(client)["pair"]
+    assert pair_of(client)
 
 
 def test_joining_twice_is_joining_once(worker_client: Client) -> None:
@@ -46,7 +51,7 @@ def test_answers_to_the_questionnaire_are_kept_as_traits(project: Project, clien
 
 
 def test_one_post_stores_one_judgement_and_answers_with_the_next_pair(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     answer = post(worker_client, assignment=pair["assignment"], choice="right", response_ms=5)
     assert answer.status_code == 201
     judgement = Judgement.objects.get()
@@ -54,11 +59,11 @@ def test_one_post_stores_one_judgement_and_answers_with_the_next_pair(worker_cli
     chosen = judgement.item_lo if judgement.choice == "lo" else judgement.item_hi
     assert chosen.text == pair["right"]["text"]
     assert answer.json()["next"]["done"] == 1
-    assert answer.json()["next"]["pair"]["assignment"] != pair["assignment"]
+    assert answer.json()["next"]["pairs"][0]["assignment"] != pair["assignment"]
 
 
 def test_the_same_id_twice_is_one_judgement_and_one_answer(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     same = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"]}
     first, second = post(worker_client, **same), post(worker_client, **same)
     assert (first.status_code, second.status_code) == (201, 200)
@@ -67,7 +72,7 @@ def test_the_same_id_twice_is_one_judgement_and_one_answer(worker_client: Client
 
 
 def test_the_same_id_with_another_choice_is_refused_and_the_first_kept(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     same = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"]}
     post(worker_client, **same, choice="left")
     first = Judgement.objects.get().choice
@@ -78,17 +83,17 @@ def test_the_same_id_with_another_choice_is_refused_and_the_first_kept(worker_cl
 
 
 def test_another_id_for_an_answered_pair_is_told_that_it_is_saved_and_goes_on(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     post(worker_client, assignment=pair["assignment"])
     answer = post(worker_client, assignment=pair["assignment"], choice="right")
     assert answer.status_code == 409
-    assert answer.json()["next"]["pair"]
+    assert answer.json()["next"]["pairs"]
     assert Judgement.objects.count() == 1
 
 
 def test_a_pair_of_another_worker_is_not_found(worker_client: Client, project: Project) -> None:
     other = services.enrol(project=project)
-    foreign = services.assign(worker=other, rng=Random(2))
+    foreign = services.lease_pairs(worker=other, rng=Random(2))[0]
     task_of(worker_client)
     assert post(worker_client, assignment=str(foreign.public_id)).status_code == 404
     assert Judgement.objects.count() == 0
@@ -144,7 +149,7 @@ FIELDS = {
 
 @pytest.mark.parametrize(("change", "status"), FIELDS.values(), ids=FIELDS.keys())
 def test_an_answer_with_a_wrong_field_names_the_field(worker_client: Client, change: dict, status: int) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     answer = post(worker_client, **{"assignment": pair["assignment"], **change})
     assert answer.status_code == status
     assert answer.json()["field"] == next(iter(change))
@@ -153,7 +158,7 @@ def test_an_answer_with_a_wrong_field_names_the_field(worker_client: Client, cha
 
 @pytest.mark.parametrize("form", [str.upper, "{{{}}}".format, "urn:uuid:{}".format])
 def test_another_spelling_of_the_same_id_is_the_same_id(worker_client: Client, form: Any) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     same = str(uuid.uuid4())
     post(worker_client, uuid=same, assignment=pair["assignment"])
     assert post(worker_client, uuid=form(same), assignment=pair["assignment"]).status_code == 200
@@ -161,7 +166,7 @@ def test_another_spelling_of_the_same_id_is_the_same_id(worker_client: Client, f
 
 @pytest.mark.parametrize("sent", [-5, 10**9, 1e300])
 def test_a_doubtful_clock_is_clipped_and_flagged(worker_client: Client, sent: float) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     assert post(worker_client, assignment=pair["assignment"], response_ms=sent).status_code == 201
     judgement = Judgement.objects.get()
     assert judgement.clock_doubtful
@@ -169,7 +174,7 @@ def test_a_doubtful_clock_is_clipped_and_flagged(worker_client: Client, sent: fl
 
 
 def test_fields_a_browser_may_not_set_are_ignored(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     extra = {"worker_id": 999, "created_at": "1970-01-01", "weight": 100, "source": "api", "sequence": 77}
     assert post(worker_client, assignment=pair["assignment"], **extra).status_code == 201
     judgement = Judgement.objects.get()
@@ -192,7 +197,7 @@ def test_without_the_page_s_token_nothing_is_stored(project: Project) -> None:
 def test_a_closed_study_takes_no_answer_and_says_that_earlier_ones_are_safe(
     worker_client: Client, project: Project, state: str
 ) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     Project.objects.update(state=state)
     answer = post(worker_client, assignment=pair["assignment"])
     assert answer.status_code == 409
@@ -201,8 +206,8 @@ def test_a_closed_study_takes_no_answer_and_says_that_earlier_ones_are_safe(
 
 
 def test_a_late_answer_is_kept_and_flagged(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
-    lease = Assignment.objects.get()
+    pair = pair_of(worker_client)
+    lease = Assignment.objects.get(public_id=pair["assignment"])
     lease.issued_at, lease.expires_at = lease.issued_at.replace(year=2020), lease.expires_at.replace(year=2021)
     lease.save()
     answer = post(worker_client, assignment=pair["assignment"])
@@ -213,12 +218,12 @@ def test_a_late_answer_is_kept_and_flagged(worker_client: Client) -> None:
 
 def test_a_tie_is_refused_where_the_study_offers_none(worker_client: Client) -> None:
     Project.objects.update(ties_allowed=False)
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     assert post(worker_client, assignment=pair["assignment"], choice="tie").status_code == 422
 
 
 def test_a_reason_goes_to_a_note_outside_the_chain(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     post(worker_client, assignment=pair["assignment"], choice="skip", skip_reason="both_poor", note="Neither!")
     assert JudgementNote.objects.get().text == "Neither!"
     assert Judgement.objects.get().skip_reason == "both_poor"
@@ -227,7 +232,7 @@ def test_a_reason_goes_to_a_note_outside_the_chain(worker_client: Client) -> Non
 def test_a_worker_who_has_given_enough_is_thanked(worker_client: Client) -> None:
     Project.objects.update(judgements_per_worker=2)
     for _ in range(2):
-        post(worker_client, assignment=task_of(worker_client)["pair"]["assignment"])
+        post(worker_client, assignment=pair_of(worker_client)["assignment"])
     assert Worker.objects.get().state == "finished"
     page = worker_client.get("/s/pets/").text
     assert "Your 2 answers are saved." in page
@@ -236,7 +241,7 @@ def test_a_worker_who_has_given_enough_is_thanked(worker_client: Client) -> None
 
 def test_a_worker_for_whom_no_pair_is_left_is_told_so(worker_client: Client) -> None:
     given = 0
-    while pair := task_of(worker_client)["pair"]:
+    while pair := pair_of(worker_client):
         post(worker_client, assignment=pair["assignment"])
         given += 1
     assert given == 6 + 3  # every pair of four cats and of three dogs, once
@@ -250,16 +255,16 @@ def test_pairs_stay_within_a_group_and_never_come_twice(project: Project, worker
 
 
 def test_a_page_asked_for_twice_shows_the_same_pair(worker_client: Client) -> None:
-    assert task_of(worker_client)["pair"] == task_of(worker_client)["pair"]
+    assert pair_of(worker_client) == pair_of(worker_client)
 
 
 def test_a_worker_is_never_shown_keys_scores_or_other_people(worker_client: Client) -> None:
-    pair = task_of(worker_client)["pair"]
+    pair = pair_of(worker_client)
     body = post(worker_client, assignment=pair["assignment"]).json()
     assert set(body) == {"saved", "late", "next"}
-    assert set(body["next"]) == {"pair", "done", "total"}
-    assert set(body["next"]["pair"]) == {"assignment", "left", "right"}
-    assert set(body["next"]["pair"]["left"]) == {"text", "group"}
+    assert set(body["next"]) == {"pairs", "done", "total", "undo", "finished"}
+    assert set(body["next"]["pairs"][0]) == {"assignment", "left", "right"}
+    assert set(body["next"]["pairs"][0]["left"]) == {"text", "group"}
 
 
 @pytest.mark.parametrize(

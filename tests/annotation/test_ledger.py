@@ -27,7 +27,7 @@ def test_twenty_writers_at_once_leave_a_sequence_without_gaps_in_order_of_commit
         rng = Random(seed)
         worker = services.enrol(project=Project.objects.get(pk=project.pk))
         for _ in range(EACH):
-            lease = services.assign(worker=worker, rng=rng)
+            lease = services.lease_pairs(worker=worker, rng=rng)[0]
             services.record_judgement(worker=worker, uuid=uuid.uuid4(), assignment=lease.public_id, choice="left")
         connection.close()
 

@@ -1,0 +1,21 @@
+"""The writes. Each is one short transaction, keyword-only, and leaves the log and the audit in order."""
+
+from annotation.services.erasure import erase_worker
+from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
+from annotation.services.leasing import add_load, enrol, lease_pairs
+from annotation.services.projects import audit, change_project, create_project, set_membership
+
+__all__ = [
+    "Receipt",
+    "add_load",
+    "audit",
+    "change_project",
+    "create_project",
+    "enrol",
+    "erase_worker",
+    "lease_pairs",
+    "record_judgement",
+    "retract",
+    "set_membership",
+    "to_canonical",
+]

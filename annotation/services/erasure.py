@@ -1,0 +1,36 @@
+"""A person goes, the study stays."""
+
+import uuid
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation import ledger
+from annotation.models import JudgementNote, PlatformIdentity, Retraction, User, Worker
+from annotation.services.projects import audit
+
+
+@transaction.atomic
+def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool = False) -> int:
+    """Who the worker was is gone: platform ids, traits and notes. Returns how many judgements were taken out as well.
+
+    Judgements carry only a random code, so they may stay; with `remove_judgements` each is retracted by an event, and
+    the model, the rankings and the exports forget it.
+    """
+    PlatformIdentity.objects.filter(worker=worker).delete()
+    JudgementNote.objects.filter(judgement__worker=worker).delete()
+    worker.traits, worker.state, worker.outcome = {}, Worker.State.WITHDRAWN, "erased"
+    worker.consented_at = None
+    worker.save(update_fields=["traits", "state", "outcome", "consented_at"])
+    removed = _retract_all(worker) if remove_judgements else 0
+    ledger.raise_inputs_revision(worker.project_id)
+    audit(worker.project, user, "erased a worker", {"judgements_removed": removed})
+    return removed
+
+
+def _retract_all(worker: Worker) -> int:
+    now = timezone.now()
+    standing = worker.judgements.filter(retraction=None).order_by("sequence")
+    events = [Retraction(uuid=uuid.uuid4(), project=worker.project, judgement=j, created_at=now) for j in standing]
+    ledger.append(events)
+    return len(events)

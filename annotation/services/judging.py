@@ -1,0 +1,139 @@
+"""One answer becomes one Judgement, however often it is sent; taking it back is an event of its own."""
+
+import uuid as uuids
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from annotation import ledger
+from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
+from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, TieNotOffered, TooLate
+from annotation.services.leasing import give_again
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the worker is told: which judgement stands, and whether this request made it."""
+
+    judgement: Judgement
+    created: bool
+
+
+def record_judgement(
+    *,
+    worker: Worker,
+    uuid: uuids.UUID,
+    assignment: uuids.UUID,
+    choice: str,
+    skip_reason: str = "",
+    response_ms: int | None = None,
+    note: str = "",
+) -> Receipt:
+    """One stored judgement. Insert first; on a conflict, compare and replay the first answer."""
+    leases = Assignment.objects.select_related("item_lo", "item_hi").filter(public_id=assignment, worker=worker)
+    lease = leases.first()
+    if lease is None:
+        raise NotYours
+    lease.worker, lease.project = worker, worker.project
+    if choice == Judgement.Choice.TIE and not lease.project.ties_allowed:
+        raise TieNotOffered
+    judgement = _judgement_under(
+        lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
+    )
+    try:
+        _store(judgement, note)
+    except IntegrityError as conflict:
+        return Receipt(_first_answer(judgement, conflict), created=False)
+    for name in settings.AFTER_JUDGEMENT:
+        import_string(name)(judgement.project_id)
+    return Receipt(judgement, created=True)
+
+
+def to_canonical(choice: str, *, lo_is_left: bool) -> str:
+    """left / right, or a / b of a file, in terms of the pair's canonical order; tie and skip stay what they are."""
+    first = {"left": True, "a": True, "right": False, "b": False}.get(choice)
+    if first is None:
+        return choice
+    return Judgement.Choice.LO if first == lo_is_left else Judgement.Choice.HI
+
+
+def _judgement_under(
+    lease: Assignment, uuid: uuids.UUID, choice: str, skip_reason: str, response_ms: int | None
+) -> Judgement:
+    """The row this answer would become. The server's clock rules: the browser's figure is clipped to the lease."""
+    now = timezone.now()
+    longest = max(0, int((now - lease.issued_at).total_seconds() * 1000))
+    clipped = None if response_ms is None else min(max(response_ms, 0), longest)
+    return Judgement(
+        uuid=uuid,
+        project=lease.project,
+        assignment=lease,
+        worker=lease.worker,
+        item_lo=lease.item_lo,
+        item_hi=lease.item_hi,
+        round=lease.round,
+        choice=choice,
+        skip_reason=(skip_reason or Judgement.SkipReason.OTHER) if choice == Judgement.Choice.SKIP else "",
+        lo_was_left=lease.lo_is_left,
+        source=Judgement.Source.BROWSER,
+        response_ms=clipped,
+        clock_doubtful=clipped != response_ms,
+        late=now > lease.expires_at,
+        created_at=now,
+    )
+
+
+@transaction.atomic
+def _store(judgement: Judgement, note: str) -> None:
+    """Everything a judgement causes, in order."""
+    if Project.objects.values_list("state", flat=True).get(pk=judgement.project_id) != Project.State.OPEN:
+        raise NotOpen
+    ledger.append([judgement])
+    Assignment.objects.filter(pk=judgement.assignment_id).update(closed_at=judgement.created_at)
+    if note:
+        JudgementNote.objects.create(judgement=judgement, text=note)
+    worker = judgement.worker
+    if worker.judgements.filter(retraction=None).count() >= worker.project.judgements_per_worker:
+        worker.state = Worker.State.FINISHED
+        worker.save(update_fields=["state"])
+
+
+def _first_answer(attempt: Judgement, conflict: IntegrityError) -> Judgement:
+    """The judgement that was stored before this attempt, if the attempt says the same."""
+    first = Judgement.objects.filter(uuid=attempt.uuid).first()
+    if first is None:
+        first = Judgement.objects.filter(assignment=attempt.assignment).first()
+        raise AlreadyRecorded(first) if first else conflict
+    if first.worker_id != attempt.worker_id:
+        raise NotYours
+    said, says = [(j.assignment_id, j.choice, j.skip_reason) for j in (first, attempt)]
+    if said != says:
+        raise DifferentPayload(first)
+    return first
+
+
+def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retraction:
+    """The judgement is taken back by an event of its own, and its pair is given again. Twice is once."""
+    target = Judgement.objects.filter(uuid=judgement, worker=worker).select_related("project", "assignment").first()
+    if target is None:
+        raise NotYours
+    try:
+        return _take_back(worker, target, uuid)
+    except IntegrityError as conflict:
+        done = Retraction.objects.filter(judgement=target).first()
+        if done is None:
+            raise NotYours from conflict  # the id belongs to the undoing of another answer
+        return done
+
+
+@transaction.atomic
+def _take_back(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
+    if Worker.objects.select_for_update().get(pk=worker.pk).state == Worker.State.FINISHED:
+        raise TooLate
+    event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())
+    ledger.append([event])
+    give_again(target, event.created_at)
+    return event
