@@ -6,27 +6,31 @@ from annotation.models import Judgement
 
 
 class Refused(Exception):
-    """Nothing was changed."""
+    """Nothing was changed. `code` is what the browser's script goes by."""
 
     status = 400
+    code = "refused"
     title = _("That could not be saved.")
     detail = _("Nothing was changed. Reload the page and go on.")
 
 
 class NotYours(Refused):
     status = 404
+    code = "not_yours"
     title = _("This pair is not yours.")
     detail = _("Nothing was saved. Reload the page for your next pair.")
 
 
 class NotOpen(Refused):
     status = 409
+    code = "not_open"
     title = _("The study is not open just now.")
     detail = _("Your earlier answers are saved. You may close this page.")
 
 
 class TooLate(Refused):
     status = 409
+    code = "too_late"
     title = _("You have finished, so this answer can no longer be taken back.")
     detail = _("All your answers are saved.")
 
@@ -39,17 +43,20 @@ class _Conflict(Refused):
 
 class AlreadyRecorded(_Conflict):
     status = 409
+    code = "already_recorded"
     title = _("You have already answered this pair.")
     detail = _("Your first answer is saved and was not changed. Here is your next pair.")
 
 
 class DifferentPayload(_Conflict):
     status = 422
+    code = "different_payload"
     title = _("This answer was already recorded with another choice.")
     detail = _("The first answer is saved and was not changed.")
 
 
 class TieNotOffered(Refused):
     status = 422
+    code = "tie_not_offered"
     title = _("This study does not offer “equally good”.")
     detail = _("Nothing was saved; please choose one of the two.")

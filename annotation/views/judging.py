@@ -21,7 +21,7 @@ from annotation.forms.joining import JoinForm
 from annotation.forms.judging import JudgementForm, RetractionForm
 from annotation.models import Assignment, Judgement, Project, Worker
 from annotation.payloads import read_json
-from annotation.refusals import Refused
+from annotation.refusals import NotOpen, Refused
 from annotation.throttling import too_fast
 
 rng = SystemRandom()
@@ -57,7 +57,7 @@ def workers_only(view: View) -> View:
             return view(request, worker)
         except Refused as refused:
             extra = {} if refused.status == 404 else {"next": task_for(worker)}
-            return problem(request, refused.status, str(refused.title), str(refused.detail), **extra)
+            return problem(request, refused.status, str(refused.title), str(refused.detail), code=refused.code, **extra)
 
     return known
 
@@ -97,6 +97,8 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
 @workers_only
 def task(request: HttpRequest, worker: Worker) -> JsonResponse:
     """Where this worker stands: for a page that was away, offline or in another tab."""
+    if worker.project.state != Project.State.OPEN:
+        raise NotOpen
     return JsonResponse(task_for(worker))
 
 

@@ -115,7 +115,7 @@ IMPORT_MAX_ROWS = 200_000
 
 # Words and times
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", _("English"))]
+LANGUAGES = [("en", _("English")), ("de", _("German"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
@@ -128,7 +128,7 @@ STATIC_ROOT = DATA_DIR / "staticfiles"
 # Names carry a hash of the content, so that a browser on a bad network fetches each file once.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "config.static.HashedStaticFiles"},
 }
 
 # Dotted names called after each committed judgement, with the project's id.
