@@ -3,14 +3,12 @@
 import uuid
 from dataclasses import dataclass, field
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from annotation import ledger
 from annotation.models import Item, Judgement, PlatformIdentity, Project, User, Worker
-from annotation.services import audit
+from annotation.services import add_load, audit
 
 PLATFORM = "import"
 BATCH = 500
@@ -61,8 +59,9 @@ def store_judgements(project: Project, user: User | None, plan: Plan) -> None:
     """The events stand at the end of the project's log. Call while the project is held."""
     workers = {**workers_known(project), **_enrol(project, plan.workers)}
     ledger.append([_row(project, event, workers[event.worker]) for event in plan.added])
+    add_load((event.lo.pk, event.hi.pk) for event in plan.added)
     audit(project, user, "imported judgements", plan.counts)
-    transaction.on_commit(lambda: _tell(project.pk))
+    transaction.on_commit(lambda: ledger.announce(project.pk))
 
 
 def workers_known(project: Project) -> dict[str, Worker]:
@@ -96,9 +95,3 @@ def _row(project: Project, event: Event, worker: Worker) -> Judgement:
         source=Judgement.Source.IMPORT,
         created_at=timezone.now(),
     )
-
-
-def _tell(project_id: int) -> None:
-    """Whoever waits for judgements hears of all of them at once."""
-    for name in settings.AFTER_JUDGEMENT:
-        import_string(name)(project_id)

@@ -81,6 +81,13 @@ def test_answers_become_judgements_in_canonical_order_and_one_chain(project: Pro
         assert (judgement.source, judgement.assignment, judgement.lo_was_left) == ("import", None, None)
 
 
+def test_imported_judgements_count_when_the_least_judged_items_are_looked_for(project: Project, tmp_path: Path) -> None:
+    take_in(project, tmp_path, GOOD)
+    take_in(project, tmp_path, GOOD)
+    loads = dict(project.items.exclude(load=0).values_list("key", "load"))
+    assert loads == {"cats-1": 4, "cats-2": 2, "cats-3": 1, "dogs-1": 1}
+
+
 def test_workers_get_a_random_code_and_their_name_is_kept_apart(project: Project, tmp_path: Path) -> None:
     take_in(project, tmp_path, GOOD)
     identities = PlatformIdentity.objects.filter(project=project, platform="import")
