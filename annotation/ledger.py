@@ -9,8 +9,10 @@ import json
 from collections.abc import Sequence
 from datetime import UTC
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import F
+from django.utils.module_loading import import_string
 
 from annotation.models import EventHead, Judgement, Retraction
 
@@ -39,6 +41,12 @@ def take_sequences(project_id: int, count: int) -> tuple[int, str]:
         )
         sequence, previous = cursor.fetchone()
     return sequence, previous
+
+
+def announce(project_id: int) -> None:
+    """Those who wait for new events hear of them. Only a hint: whoever misses it finds the events by their sequence."""
+    for name in settings.AFTER_JUDGEMENT:
+        import_string(name)(project_id)
 
 
 def raise_inputs_revision(project_id: int) -> None:

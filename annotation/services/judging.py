@@ -3,10 +3,8 @@
 import uuid as uuids
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from annotation import ledger
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
@@ -47,8 +45,7 @@ def record_judgement(
         _store(judgement, note)
     except IntegrityError as conflict:
         return Receipt(_first_answer(judgement, conflict), created=False)
-    for name in settings.AFTER_JUDGEMENT:
-        import_string(name)(judgement.project_id)
+    ledger.announce(judgement.project_id)
     return Receipt(judgement, created=True)
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from annotation import ledger
 from annotation.importing.items import import_items, read_items
 from annotation.models import Item, Judgement, Project, User, Worker
-from annotation.services import audit, create_project, enrol, to_canonical
+from annotation.services import add_load, audit, create_project, enrol, to_canonical
 from modelling.demo.crowd import ARGUMENTS, QUESTIONS, DemoCrowd, draw_demo_crowd, read_arguments, read_truth
 
 SLUG = "demo"
@@ -63,7 +63,9 @@ def load_demo(owner: User) -> Project:
         enrol(project=project, traits=traits, platform=PLATFORM, external_id=name)
         for name, traits in zip(crowd.names, crowd.traits, strict=True)
     ]
-    ledger.append(_judgements(project, [by_key[argument.key] for argument in arguments], workers, crowd))
+    judgements = _judgements(project, [by_key[argument.key] for argument in arguments], workers, crowd)
+    ledger.append(judgements)
+    add_load((judgement.item_lo_id, judgement.item_hi_id) for judgement in judgements)
     Worker.objects.filter(project=project).update(state=Worker.State.FINISHED)
     audit(project, owner, "simulated a crowd", {"workers": len(workers), "judgements": len(crowd.labels), "seed": SEED})
     return project
