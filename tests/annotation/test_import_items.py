@@ -274,6 +274,7 @@ def test_a_script_is_refused_as_problem_json(empty: Project, olga: Client) -> No
 # All or nothing, twice is once --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_thousand_items_come_in_at_once_and_a_bad_line_leaves_none(empty: Project, tmp_path: Path) -> None:
     rows = [f"k{n},Argument {n},g{n % 7}" for n in range(10_000)]
     bad = rows.copy()
