@@ -13,6 +13,7 @@ from .arrays import FloatArray
 from .likelihood import expected_log
 from .posterior import Posterior
 from .scales import Scales
+from .users import present_moments
 
 
 def lower_bound(post: Posterior) -> float:
@@ -23,7 +24,8 @@ def lower_bound(post: Posterior) -> float:
 def expected_loglik(post: Posterior) -> float:
     """The data term, z taken as Gaussian with its first two moments."""
     ledger = post.ledger
-    value = expected_log(post.m[:-1], post.v[:-1], ledger.y[:-1])
+    m, v = present_moments(ledger, post.pairs, post.users)
+    value = expected_log(m[:-1], v[:-1], ledger.y[:-1])
     return float((ledger.weight[:-1] * value).sum())
 
 

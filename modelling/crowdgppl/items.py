@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.linalg import lapack
 
-from .arrays import FloatArray
+from .arrays import BoolArray, FloatArray
 from .inducing import ItemSpace
 from .ledger import Block, Ledger
 from .users import PairMoments, Users
@@ -155,9 +156,10 @@ def laplacian(ledger: Ledger, weights: FloatArray) -> FloatArray | sparse.csr_ar
     a, b, N = ledger.pair_a, ledger.pair_b, ledger.n_items
     degree = np.bincount(a, weights, N) + np.bincount(b, weights, N)
     if N <= DENSE_ITEMS:
-        out = np.diag(degree)
-        out[a, b] -= weights
-        out[b, a] -= weights
+        out = np.zeros((N, N))
+        flat = out.ravel()
+        flat[a * N + b] = flat[b * N + a] = -weights
+        flat[:: N + 1] = degree
         return out
     i, j = np.concatenate((a, b, np.arange(N))), np.concatenate((b, a, np.arange(N)))
     return sparse.csr_array((np.concatenate((-weights, -weights, degree)), (i, j)), shape=(N, N))
@@ -176,8 +178,14 @@ def inverse_from(factor: FloatArray) -> FloatArray:
     inverse, info = lapack.dpotri(factor, lower=1)
     if info:
         raise np.linalg.LinAlgError("The precision of an item component is not positive definite.")
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    np.copyto(inverse, inverse.T, where=strictly_upper(len(inverse)))
+    return np.asarray(inverse)
+
+
+@lru_cache(maxsize=4)
+def strictly_upper(M: int) -> BoolArray:
+    """The places above the diagonal of an M x M matrix."""
+    return ~np.tri(M, dtype=bool)
 
 
 def item_step(

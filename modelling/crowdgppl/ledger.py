@@ -63,7 +63,7 @@ class Ledger:
     def of(cls, labels: PairwiseLabels, n_items: int, n_users: int) -> Ledger:
         """The labels with their pairs counted once."""
         low, high = np.minimum(labels.a, labels.b), np.maximum(labels.a, labels.b)
-        codes, q = np.unique(low * n_items + high, return_inverse=True)
+        codes, q = numbered(low * n_items + high, n_items**2)
         y = np.where(labels.a < labels.b, labels.y, 1.0 - labels.y)
         return cls(
             labels=labels,
@@ -71,7 +71,7 @@ class Ledger:
             n_users=n_users,
             pair_a=codes // n_items,
             pair_b=codes % n_items,
-            q=np.append(q.astype(np.int64), 0),
+            q=np.append(q, 0),
             y=np.append(y, 0.5),
             weight=np.append(labels.weights, 0.0),
             u=labels.u,
@@ -93,7 +93,7 @@ class Ledger:
     @cached_property
     def user_rows(self) -> tuple[IntArray, IntArray]:
         """The labels sorted by user, and where each user's begin."""
-        order = np.argsort(self.u, kind="stable")
+        order = stable_order(self.u, self.n_users)
         return order, np.concatenate(([0], np.cumsum(self.counts)))
 
     def rows_of(self, users: IntArray) -> IntArray:
@@ -137,7 +137,7 @@ class Ledger:
         return self._block(users, len(users), chosen, np.searchsorted(users, self.u[chosen]))
 
     def _block(self, users: slice | IntArray, n_users: int, chosen: IntArray, columns: IntArray) -> Block:
-        by_pair = np.argsort(self.q[chosen], kind="stable")
+        by_pair = stable_order(self.q[chosen], self.n_pairs)
         order = chosen[by_pair]
         rows = np.concatenate(([0], np.cumsum(np.bincount(self.q[order], minlength=self.n_pairs))))
         return Block(users, n_users, order, columns[by_pair], rows)
@@ -149,6 +149,22 @@ class Ledger:
         columns = np.tile(np.arange(self.n_pairs), 2)
         signs = np.repeat((1.0, -1.0), self.n_pairs)
         return sparse.csr_array((signs, (rows, columns)), shape=(self.n_items, self.n_pairs))
+
+
+def numbered(codes: IntArray, bound: int) -> tuple[IntArray, IntArray]:
+    """The distinct codes in order, and the place of each code among them; by a table where that is small."""
+    if bound > 4 * len(codes) + 2**16:
+        distinct, places = np.unique(codes, return_inverse=True)
+        return distinct, places.astype(np.int64)
+    present = np.zeros(bound, dtype=bool)
+    present[codes] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
+
+
+def stable_order(values: IntArray, bound: int) -> IntArray:
+    """A stable argsort of whole numbers below a bound; numpy counts instead of comparing where they are short."""
+    short = values.astype(np.uint16) if bound <= 2**16 else values
+    return np.argsort(short, kind="stable")
 
 
 def rounded_up(counts: IntArray) -> IntArray:

@@ -176,7 +176,7 @@ class CrowdGPPL(Predictions):
             if self.track_bound:
                 self._bounds.append(lower_bound(post))
 
-        if self.batch_size is None or post.n_components == 0:
+        if self.batch_size is None or self.batch_size >= (post.ledger.counts > 0).sum() or post.n_components == 0:
             self.n_iter_, self.converged_ = run(post, self._rules, each)
         else:
             steps = Steps(self.batch_size, self.forgetting_rate, self.delay)
@@ -209,7 +209,7 @@ class CrowdGPPL(Predictions):
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
         N = count_rows(labels.n_items, n_items, X, "items", self.n_items_)
         U = count_rows(labels.n_users, n_users, Z, "users", self.n_users_)
-        post = self._post.copy()
+        post = self._post
         self._grow(post, N, U, X, Z)
         with_labels(post, labels)
         if self._most_components(post.ledger) > post.n_components:
@@ -232,7 +232,7 @@ class CrowdGPPL(Predictions):
 
     def forget(self, labels: PairwiseLabels) -> CrowdGPPL:
         """The posterior without these labels: their sites are exactly gone, and what they moved moves back."""
-        post = self._post.copy()
+        post = self._post
         without_labels(post, find_rows(post.ledger, labels))
         self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
         self._keep(post)

@@ -158,6 +158,19 @@ def user_step(
             update_bucket(chunk, ledger, pairs, sites, s_w, users, moments)
 
 
+def present_moments(ledger: Ledger, pairs: PairMoments, users: Users) -> tuple[FloatArray, FloatArray]:
+    """m and v of every label's z under items and users as they stand, nothing moved."""
+    m, v = np.zeros(ledger.n_labels + 1), np.zeros(ledger.n_labels + 1)
+    for bucket in ledger.buckets:
+        for chunk in bucket.chunks(max(users.W.shape[1], 1)):
+            q, W, Omega = ledger.q[chunk.slots], users.W[chunk.users], users.Omega[chunk.users]
+            e, second = pairs.e[q], W * W + np.einsum("ucc->uc", Omega)
+            m[chunk.slots] = pairs.d[:, 0][q] + (e @ W[:, :, None])[:, :, 0]
+            spread = (pairs.V_taste[q] @ second[:, :, None])[:, :, 0]
+            v[chunk.slots] = pairs.V[:, 0][q] + spread + ((e @ Omega) * e).sum(axis=2)
+    return m, v
+
+
 def reset_without_labels(ledger: Ledger, users: Users, s_w: FloatArray) -> None:
     """Users without labels are at their prior, which may have moved."""
     absent: IntArray = np.flatnonzero(ledger.counts == 0)
