@@ -171,14 +171,30 @@ class SentenceEmbedder:
         return np.asarray(self._model.encode(list(texts), show_progress_bar=False), dtype=np.float64)
 
 
+def item_kernels(blocks: Mapping[str, tuple[int, int]]) -> dict[str, WeightedSum]:
+    """Kernels to choose between, the simplest first: smooth ones carry over to topics never seen."""
+    counts = {"words": 0.2, "letters": 0.1}
+    recipes: dict[str, tuple[float, dict[str, float]]] = {
+        "surface": (4.0, {}),
+        "surface, words": (4.0, counts),
+        "surface, words, vectors": (4.0, {**counts, "vectors": 0.2}),
+        "surface, words, many vectors": (4.0, {"words": 0.5, "letters": 0.1, "vectors": 0.5}),
+        "near surface, words, vectors": (1.0, {**counts, "vectors": 0.2}),
+    }
+    return {name: _mixture(blocks, reach, weights) for name, (reach, weights) in recipes.items()}
+
+
 def default_item_kernel(blocks: Mapping[str, tuple[int, int]]) -> WeightedSum:
-    """Smooth kernels over what texts have in common across topics; word vectors count little, own columns much."""
+    """The kernel for a study whose researcher has not chosen one."""
+    return item_kernels(blocks)["surface, words, vectors"]
+
+
+def _mixture(blocks: Mapping[str, tuple[int, int]], reach: float, weights: Mapping[str, float]) -> WeightedSum:
+    """Linear and squared exponential over surface features, and linear over other blocks that have columns."""
     surface = blocks["surface"]
-    terms: list[tuple[float, Any]] = [
-        (0.5, Linear(columns=surface)),
-        (0.5, SquaredExponential(scale=4.0, columns=surface)),
-    ]
-    for name, weight in (("words", 0.2), ("letters", 0.2), ("vectors", 0.1), ("sentences", 0.2), ("numeric", 0.5)):
+    smooth = SquaredExponential(scale=reach, columns=surface)
+    terms: list[tuple[float, Any]] = [(0.5, Linear(columns=surface)), (0.5, smooth)]
+    for name, weight in {**weights, "sentences": 0.2, "numeric": 0.5}.items():
         start, stop = blocks.get(name, (0, 0))
         if stop > start:
             terms.append((weight, Linear(columns=(start, stop))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,6 @@ def _personal_scores(
     }
 
 
-def take_labels(labels: PairwiseLabels, rows: np.ndarray) -> PairwiseLabels:
-    """The labels at these rows."""
-    return PairwiseLabels(u=labels.u[rows], a=labels.a[rows], b=labels.b[rows], y=labels.y[rows])
-
-
 def score_fold(corpus: Corpus, fold: int, predictor: Any) -> dict[str, float]:
     """The nine figures of one fold, by "panel.metric"; a panel without workers is left out."""
     figures = {f"consensus.{name}": value for name, value in _consensus(corpus, fold, predictor).items()}
@@ -118,8 +113,8 @@ def _consensus(corpus: Corpus, fold: int, predictor: Any) -> dict[str, float]:
     """Agreement with the gold pairs and the gold ranking of the fold."""
     winners, losers = corpus.gold_pairs[corpus.fold[corpus.gold_pairs[:, 0]] == fold].T
     items = np.flatnonzero(corpus.fold == fold)
-    ranking = kendalltau(corpus.gold_score[items], predictor.predict_consensus(items)).statistic
-    return {**_pair_figures(predictor.predict_consensus_proba(winners, losers)), "tau": float(ranking)}
+    tau = _tau(corpus.gold_score[items], predictor.predict_consensus(items))
+    return {**_pair_figures(predictor.predict_consensus_proba(winners, losers)), "tau": tau}
 
 
 def _personal(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarray) -> dict[str, float]:
@@ -141,9 +136,12 @@ def _personal_taus(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarra
         items, scores = corpus.personal_scores.get((fold, int(worker)), (np.empty(0), np.empty(0)))
         if len(items) >= 2 and np.ptp(scores) > 0:
             utilities = predictor.predict_utilities(users=np.array([worker]), items=items)[:, 0]
-            tau = kendalltau(scores, utilities).statistic
-            if np.isfinite(tau):
-                yield float(tau)
+            yield _tau(scores, utilities)
+
+
+def _tau(truth: np.ndarray, predicted: np.ndarray) -> float:
+    """Kendall's tau-b; a predictor that puts all items on one level has none, 0."""
+    return float(kendalltau(truth, predicted).statistic) if np.ptp(predicted) > 0 else 0.0
 
 
 def _by_worker(u: np.ndarray) -> Iterator[np.ndarray]:
@@ -155,7 +153,4 @@ def _by_worker(u: np.ndarray) -> Iterator[np.ndarray]:
 def _pair_figures(p_winner: np.ndarray) -> dict[str, float]:
     """Accuracy and cross entropy when the truth is that the first item won."""
     p = np.clip(p_winner, 1e-7, 1 - 1e-7)
-    return {"accuracy": float(np.mean(p > 0.5)), "cross_entropy": float(-np.mean(np.log(p)))}
-
-
-Predict = Callable[..., np.ndarray]
+    return {"accuracy": float(np.mean((p > 0.5) + 0.5 * (p == 0.5))), "cross_entropy": float(-np.mean(np.log(p)))}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .arrays import BoolArray, FloatArray, IntArray, matrix
 from .choice import predictor_of
-from .inducing import ItemSpace, item_space
+from .inducing import ItemSpace, spectral_space
 from .inference import Rules, run
 from .kernels import Kernel
 from .labels import PairwiseLabels
@@ -70,13 +70,39 @@ class Selection:
         return min(self.table, key=lambda score: score.loss)
 
 
+@dataclass(frozen=True, eq=False)
+class Tabulated:
+    """The values of a kernel between known items, looked up; an item's only feature is its number."""
+
+    K: FloatArray  # (N, N)
+
+    def fit(self, X: FloatArray) -> Tabulated:
+        return self
+
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        return self.K[np.ix_(numbers_of(X), numbers_of(X if Y is None else Y))]
+
+    def diagonal(self, X: FloatArray) -> FloatArray:
+        return self.paired(X, X)
+
+    def paired(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return self.K[numbers_of(X), numbers_of(Y)]
+
+    def to_state(self) -> dict[str, Any]:
+        return {"kind": "Tabulated", "K": self.K.tolist()}
+
+
+def numbers_of(X: FloatArray) -> IntArray:
+    """The items that rows of one feature name."""
+    return np.asarray(X[:, 0].astype(np.int64))
+
+
 @dataclass
 class Whitenings:
-    """Item spaces of one table of features, each kernel factorised once for all sizes and all splits of labels."""
+    """Item spaces of one table of features, each kernel tabulated and factorised once for all sizes and splits."""
 
     X_items: FloatArray | None
     n_items: int
-    random_state: int = 0
     largest: int = 200  # no candidate may ask for more directions
     _spaces: dict[Kernel, ItemSpace] = field(default_factory=dict, repr=False)
 
@@ -96,10 +122,14 @@ class Whitenings:
                 f"The candidate {candidate.name!r} asks for {M} directions; at most {self.largest} are kept."
             )
         if candidate.item_kernel not in self._spaces:
-            self._spaces[candidate.item_kernel] = item_space(
-                self.X_items, self.n_items, candidate.item_kernel, self.largest, "spectral", self.random_state
-            )
+            self._spaces[candidate.item_kernel] = self._factorised(candidate.item_kernel)
         return leading_part(self._spaces[candidate.item_kernel], M)
+
+    def _factorised(self, kernel: Kernel) -> ItemSpace:
+        if self.X_items is None:
+            return ItemSpace(self.n_items)
+        table = Tabulated(kernel.fit(self.X_items)(self.X_items))
+        return spectral_space(np.arange(self.n_items, dtype=np.float64)[:, None], table, self.largest)
 
 
 def leading_part(space: ItemSpace, M: int | None) -> ItemSpace:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from modelling.crowdgppl import Linear, Matern32, PairwiseLabels
+from modelling.crowdgppl.inducing import ItemView, spectral_space
 from modelling.crowdgppl.selection import Candidate, Whitenings, deal_groups, select
 from modelling.simulation import draw_labels
 
@@ -59,6 +60,16 @@ def test_a_kernel_is_factorised_once_and_cut_to_size(study):
     assert len(whitenings._spaces) == 1
     with pytest.raises(ValueError, match="at most 20"):
         whitenings.space(Candidate("too many", Matern32(), n_inducing_items=21))
+
+
+def test_a_tabulated_kernel_gives_the_same_space(study):
+    _, _, X = study
+    direct = spectral_space(X, Matern32().fit(X), 10)
+    looked_up = Whitenings.of(X).space(Candidate("", Matern32(), n_inducing_items=10))
+    np.testing.assert_allclose(looked_up.Psi, direct.Psi)
+    a, b = np.array([0, 3]), np.array([5, 70])
+    views = (ItemView(space, space.Psi, space.X) for space in (direct, looked_up))
+    np.testing.assert_allclose(*(view.rest(a, b) for view in views))
 
 
 def test_personal_candidates_are_scored_by_personal_predictions():

@@ -1,0 +1,25 @@
+"""Every benchmark in its quick form: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import importlib
+
+from benchmarks.harness import tell
+
+MODULES = (
+    "benchmarks.paper.convincingness",
+    "benchmarks.paper.simulations",
+    "benchmarks.speed",
+    "benchmarks.streaming",
+)
+
+
+def main() -> None:
+    """Each prints its JSON; one that needs data it has not got says so and is skipped."""
+    for name in MODULES:
+        tell(f"== {name} --quick")
+        importlib.import_module(name).main(["--quick"])
+
+
+if __name__ == "__main__":
+    main()

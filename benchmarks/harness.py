@@ -1,0 +1,103 @@
+"""What every benchmark shares: CPU time in Cholesky units, progress on stderr, one JSON result, paired intervals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import stats
+
+RESULTS = Path(__file__).parent / "results"
+UNIT_SIZE, UNIT_COUNT = 1000, 20  # one Cholesky unit: the CPU time of 20 factorisations of a 1000 x 1000 matrix
+PRODUCT_SIZE = 1500  # of the matrices behind the DGEMM peak
+
+T = TypeVar("T")
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """The result and the CPU seconds of all threads of this process."""
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+@lru_cache(maxsize=1)
+def cholesky_unit() -> float:
+    """CPU seconds of one Cholesky unit here and now: the median of three measurements."""
+    A = np.random.default_rng(0).standard_normal((UNIT_SIZE, UNIT_SIZE))
+    A = A @ A.T + UNIT_SIZE * np.eye(UNIT_SIZE)
+    np.linalg.cholesky(A)
+    return float(np.median([timed(lambda: [np.linalg.cholesky(A) for _ in range(UNIT_COUNT)])[1] for _ in range(3)]))
+
+
+def in_units(seconds: float) -> float:
+    """CPU seconds in Cholesky units."""
+    return seconds / cholesky_unit()
+
+
+@lru_cache(maxsize=1)
+def dgemm_peak() -> float:
+    """Floating point operations per CPU second of a large matrix product."""
+    A = np.random.default_rng(1).standard_normal((PRODUCT_SIZE, PRODUCT_SIZE))
+    A @ A
+    seconds = min(timed(lambda: A @ A)[1] for _ in range(5))
+    return float(2 * PRODUCT_SIZE**3 / max(seconds, 1e-9))
+
+
+def peak_megabytes() -> float:
+    """The largest memory this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def tell(message: str) -> None:
+    """One line of progress."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def paired(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
+    """The mean difference of two paired series with its 95 % t interval."""
+    gaps = np.subtract(first, second)
+    gaps = gaps[np.isfinite(gaps)]
+    mean = float(gaps.mean()) if len(gaps) else float("nan")
+    if len(gaps) < 2:
+        return {"mean": mean, "low": float("nan"), "high": float("nan")}
+    half = float(stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def rounded(value: Any, digits: int = 4) -> Any:
+    """The same structure in plain Python types with short numbers; NaN becomes null."""
+    if isinstance(value, dict):
+        return {str(key): rounded(each, digits) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [rounded(each, digits) for each in value]
+    if isinstance(value, float | np.floating):
+        return round(float(value), digits) if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The options every benchmark has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="a small version that only shows that it works")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
+    return parser
+
+
+def publish(name: str, result: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The result printed as JSON and, unless it is a quick one, written to the folder of results."""
+    plain: dict[str, Any] = rounded({"benchmark": name, "quick": options.quick, **result})
+    text = json.dumps(plain, indent=1)
+    print(text, flush=True)
+    if not options.quick:
+        options.results.mkdir(parents=True, exist_ok=True)
+        (options.results / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return plain
