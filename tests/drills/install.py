@@ -84,6 +84,13 @@ class Install:
         finally:
             connection.close()
 
+    def cpu_seconds(self) -> float:
+        """What the web process, without its children, has spent so far."""
+        if self.process is None:
+            return 0.0
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         """kill -9: no handler runs, nothing is flushed."""
         if self.process is None:
