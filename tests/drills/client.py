@@ -1,4 +1,4 @@
-"""One worker without a browser: joins by the real pages, answers as static/judge.js does, and sends until acknowledged."""
+"""One worker without a browser: joins by the real pages, answers as judge.js does, sends until acknowledged."""
 
 import http.client
 import json
@@ -26,7 +26,7 @@ REQUEST_SECONDS, PATIENCE = 30, 180
 LostContact = (OSError, http.client.HTTPException)
 
 
-class GaveUp(Exception):
+class GaveUpError(Exception):
     """The server was away, or refused, for longer than anybody would wait."""
 
 
@@ -57,7 +57,9 @@ def pairs_of(task: dict[str, Any]) -> list[str]:
 
 
 class Client:
-    def __init__(self, port: int, slug: str, headers: Mapping[str, str], seed: int, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, port: int, slug: str, headers: Mapping[str, str], seed: int, ledger: Ledger | None = None
+    ) -> None:
         self.port, self.slug, self.headers, self.ledger = port, slug, dict(headers), ledger
         self.rng = Random(seed)
         self.cookies: dict[str, str] = {}
@@ -108,7 +110,7 @@ class Client:
                 continue
             if reply.status < 500:
                 return reply
-        raise GaveUp(path)
+        raise GaveUpError(path)
 
     # The worker's way ------------------------------------------------------------------------------------------------
 
@@ -118,7 +120,7 @@ class Client:
         form = urlencode({"consent": "on", "csrfmiddlewaretoken": self.token}).encode()
         joined = self.persistently("POST", f"/s/{self.slug}/join/", form, "application/x-www-form-urlencoded")
         if joined.status != 302:
-            raise GaveUp(f"joining was answered {joined.status}: {joined.text()[:500]}")
+            raise GaveUpError(f"joining was answered {joined.status}: {joined.text()[:500]}")
         self.reload()
 
     def reload(self) -> None:
@@ -133,7 +135,7 @@ class Client:
     def _token_on(page: str) -> str:
         found = TOKEN.search(page)
         if found is None:
-            raise GaveUp(f"no token on the page: {page[:500]}")
+            raise GaveUpError(f"no token on the page: {page[:500]}")
         return unescape(found[1])
 
     def answer_next(self) -> bool:
@@ -156,7 +158,7 @@ class Client:
             reply = self.send(answer)
             if reply is not None and reply.status < 500 and reply.status != 429:
                 return reply
-        raise GaveUp(f"judgement {answer['uuid']} was never answered")
+        raise GaveUpError(f"judgement {answer['uuid']} was never answered")
 
     def send(self, answer: dict[str, str]) -> Reply | None:
         """One POST; None when the answer did not come."""

@@ -64,7 +64,7 @@ def drill(install: Install, *, posts: int, kills: int, clients: int, items: int,
 
 
 def kill_and_restart(install: Install, crowd: Crowd, turn: int, aim: float) -> float:
-    """The server dies soon after the crowd's acknowledgement number `turn`; returns the seconds until it answers again."""
+    """The server dies soon after acknowledgement number `turn`; returns the seconds until it answers again."""
     wait_until(lambda: crowd.acknowledged >= turn, TURN_SECONDS, f"the crowd did not come to answer {turn}")
     threading.Event().wait(aim)
     install.kill()

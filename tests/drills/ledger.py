@@ -92,7 +92,7 @@ class Ledger:
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """The last word on each UUID. An acknowledgement is never outdone by what came after; half a last line is no line."""
+    """The last word on each UUID. An acknowledgement is never outdone by what came later; half a line is no line."""
     entries: dict[str, Entry] = {}
     for line in path.read_text(encoding="ascii").splitlines(keepends=True):
         parts = line.rstrip("\n").split(",")
@@ -106,7 +106,7 @@ def read(path: Path) -> dict[str, Entry]:
 
 
 def compare(entries: dict[str, Entry], rows: Iterable[Row]) -> Figures:
-    """Every `ok` stands once with its payload, no `fail` stands, an `unknown` stands at most once, nothing else stands."""
+    """Every `ok` stands once with its payload, no `fail` stands, an `unknown` at most once, nothing else."""
     stored: dict[str, Row] = {}
     answered: set[str] = set()
     duplicated = total = 0

@@ -4,7 +4,9 @@ from annotation import services
 from annotation.models import Item, Project
 
 
-def make_study(slug: str, *, items: int, redundancy: int = 3, per_worker: int = 5000, update_batch: int = 10) -> Project:
+def make_study(
+    slug: str, *, items: int, redundancy: int = 3, per_worker: int = 5000, update_batch: int = 10
+) -> Project:
     """An open study of `items` short texts in one group."""
     project = services.create_project(
         owner=None,
