@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from annotation.forms.questionnaire import as_text, parse_questionnaire
 from annotation.models import Item, Membership, Project, User
 
-NUMBERS = ["judgements_per_worker", "redundancy", "lease_minutes", "update_batch"]
+NUMBERS = ["judgements_per_worker", "redundancy", "repeat_share", "random_share", "lease_minutes", "update_batch"]
 # Addresses under /projects/ that are no project.
 RESERVED_SLUGS = {"new"}
 QUESTIONNAIRE_LENGTH = 20_000
@@ -69,8 +69,11 @@ class ProjectForm(forms.ModelForm):
             "question",
             "instructions",
             "consent",
+            "language",
+            "direction",
             "ties_allowed",
             "reason_asked",
+            "group_shown",
             "pairs",
             *NUMBERS,
             "questionnaire",
@@ -93,8 +96,8 @@ class ProjectForm(forms.ModelForm):
     def groups(self) -> Iterator[FieldGroup]:
         """The fields as the page shows them."""
         parts = [
-            (_("What workers read"), ["title", "slug", "question", "instructions", "consent"]),
-            (_("What workers may answer"), ["ties_allowed", "reason_asked"]),
+            (_("What workers read"), ["title", "slug", "question", "instructions", "consent", "language", "direction"]),
+            (_("What workers see and may answer"), ["ties_allowed", "reason_asked", "group_shown"]),
             (_("Who judges what"), ["pairs", *NUMBERS]),
             (_("What workers are asked about themselves"), ["questionnaire"]),
         ]
@@ -135,7 +138,7 @@ class ProjectForm(forms.ModelForm):
 def _whole_number(name: str) -> forms.IntegerField:
     """The model's number field with one message for every way to miss its range."""
     field: Any = Project._meta.get_field(name)
-    low = max(v.limit_value for v in field.validators if isinstance(v, MinValueValidator))
+    low = max([0, *(v.limit_value for v in field.validators if isinstance(v, MinValueValidator))])
     high = min(v.limit_value for v in field.validators if isinstance(v, MaxValueValidator))
     message = allowed_range(low, high)
     return forms.IntegerField(

@@ -96,7 +96,9 @@ def test_a_project_that_nobody_has_judged_can_be_deleted(administrator: Client, 
 def test_a_change_in_the_administration_is_in_the_audit(administrator: Client, project: Project) -> None:
     form = administrator.get(address(Project, "change", project.pk)).context["adminform"].form
     fields = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
-    sent = {name: value for name, value in fields.items() if value not in (None, False)} | {"redundancy": 9}
+    sent = {name: value for name, value in fields.items() if value is not None and value is not False} | {
+        "redundancy": 9
+    }
     inline = {"membership_set-TOTAL_FORMS": 0, "membership_set-INITIAL_FORMS": 0}
     answer = administrator.post(address(Project, "change", project.pk), {**sent, "model_settings": "{}", **inline})
     assert answer.status_code == 302

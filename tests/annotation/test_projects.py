@@ -17,10 +17,14 @@ LogIn = Callable[[User], Client]
 FORM = {
     "title": "Night trains",
     "question": "Which argument is more convincing?",
+    "language": "en",
+    "direction": "ltr",
     "ties_allowed": "on",
     "pairs": "group",
     "judgements_per_worker": "5",
     "redundancy": "3",
+    "repeat_share": "0",
+    "random_share": "50",
     "lease_minutes": "30",
     "update_batch": "10",
 }
@@ -98,6 +102,27 @@ def test_redundancy_out_of_range_is_refused_with_the_range(
     project.refresh_from_db()
     assert project.redundancy == 3
     assert project.title == "Pets"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("judgements_per_worker", "0", "from 1 to 5,000."),
+        ("repeat_share", "51", "from 0 to 50."),
+        ("random_share", "-1", "from 0 to 100."),
+        ("lease_minutes", "1441", "from 1 to 1,440."),
+        ("update_batch", "0", "from 1 to 100,000."),
+        ("language", "English", "A code such as en, de or pt-br."),
+        ("direction", "up", "not one of the available choices"),
+        ("pairs", "all", "not one of the available choices"),
+    ],
+)
+def test_every_option_out_of_range_is_refused_with_what_is_allowed(
+    field: str, value: str, words: str, project: Project, owner: User, log_in: LogIn
+) -> None:
+    answer = log_in(owner).post("/projects/pets/settings/", {**FORM, field: value})
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
 
 
 def test_a_quota_above_the_possible_pairs_is_refused_with_the_range(
