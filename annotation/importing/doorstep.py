@@ -9,7 +9,7 @@ from typing import Any
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+App = Callable[..., Awaitable[None]]  # (scope, receive, send)
 
 REFUSAL = (
     "What was sent is larger than {megabytes} MB. Nothing was changed. "
