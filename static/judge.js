@@ -1,106 +1,259 @@
-// A worker's page. An answer is written down on this device before it is sent, under an id made here, and is sent again
-// until the server has acknowledged it: the same id twice is one judgement.
-(() => {
-  "use strict";
-  const page = document.getElementById("judge");
-  if (!page) return;
+// A worker's page. An answer is written down on this device under an id made here, the next pair appears at once, and
+// the answer is sent, again if need be, until the server has acknowledged it: the same id twice is one judgement.
 
-  const FIRST_PAUSE = 1000;
-  const LONGEST_PAUSE = 20000;
-  const KEYS = { ArrowLeft: "left", 1: "left", ArrowRight: "right", 2: "right", ArrowDown: "tie", 0: "tie", s: "skip" };
-  const byId = (id) => document.getElementById(id);
-  const buttons = [...page.querySelectorAll("[data-choice]")];
-  let task = JSON.parse(byId("task").textContent);
-  let shownAt = performance.now();
+import { listen } from "./judge/keyboard.js";
+import { createPage } from "./judge/page.js";
+import { createSender } from "./judge/sender.js";
+import { createStore, newId } from "./judge/store.js";
 
-  const uuid = () => {
-    if (crypto.randomUUID) return crypto.randomUUID();
-    const bytes = crypto.getRandomValues(new Uint8Array(16));
-    bytes[6] = (bytes[6] & 0x0f) | 0x40;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
-  };
+// Nobody reads two texts in this time: a click or key that comes sooner was meant for the pair before.
+const SETTLING = 300;
+const SLOW = 2500; // an answer under way for longer is shown as unsent
+const AWAY = 30000; // a page hidden for longer asks where the worker stands
+const OTHER_TAB = 700; // another tab is at work: ask once it has been quiet for so long
 
-  const kept = {
-    read: () => JSON.parse(localStorage.getItem(page.dataset.store) || "null"),
-    write: (answer) => localStorage.setItem(page.dataset.store, JSON.stringify(answer)),
-    clear: () => localStorage.removeItem(page.dataset.store),
-  };
+const root = document.getElementById("judge");
+const store = createStore(root.dataset.store);
+const page = createPage(root);
 
-  const show = (next) => {
-    task = next;
-    if (!task.pairs.length) {
-      window.location.reload();
-      return;
-    }
-    byId("left").textContent = task.pairs[0].left.text;
-    byId("right").textContent = task.pairs[0].right.text;
-    byId("progress").value = task.done;
-    byId("count").textContent = `${task.done} / ${task.total}`;
-    shownAt = performance.now();
-    lock(false);
-    window.scrollTo(0, 0);
-  };
+let task = JSON.parse(document.getElementById("task").textContent);
+let shown = null; // the pair on the screen
+let shownAt = 0;
+let pressedOn = null; // the pair on the screen when the pointer went down
+let leaving = false;
+let stopped = false;
+let unsentSince = null;
 
-  const lock = (locked) => buttons.forEach((button) => { button.disabled = locked; });
+// What there is to do ------------------------------------------------------------------------------------------------
 
-  const say = (words) => {
-    byId("trouble").textContent = words;
-    byId("trouble").hidden = !words;
-  };
+const queued = (kind) => store.entries().filter((entry) => entry.kind === kind);
 
-  const choose = (choice) => {
-    if (kept.read() || !buttons.some((button) => button.dataset.choice === choice && !button.disabled)) return;
-    const response = Math.round(performance.now() - shownAt);
-    kept.write({ uuid: uuid(), assignment: task.pairs[0].assignment, choice, response_ms: response });
-    lock(true);
-    byId("saved").hidden = true;
-    send(FIRST_PAUSE);
-  };
+const openPairs = () => {
+  const answered = [...store.settled(), ...queued("judgement").map((entry) => entry.assignment)];
+  return task.pairs.filter((pair) => !answered.includes(pair.assignment));
+};
 
-  const send = async (pause) => {
-    const answer = kept.read();
-    if (!answer) return;
-    try {
-      const reply = await fetch(page.dataset.submit, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", "X-CSRFToken": page.dataset.csrf },
-        body: JSON.stringify(answer),
-      });
-      if (reply.status >= 500 || reply.status === 429) throw new Error(String(reply.status));
-      const body = await reply.json();
-      settle(reply, body);
-    } catch {
-      byId("unsent").hidden = false;
-      window.setTimeout(() => send(Math.min(pause * 2, LONGEST_PAUSE)), pause);
-    }
-  };
+const doneSoFar = () => Math.min(task.total, Math.max(0, task.done + queued("judgement").length - queued("retraction").length));
 
-  const settle = (reply, body) => {
-    byId("unsent").hidden = true;
-    if (reply.status === 401 || reply.status === 403) {
-      say(`${body.title} ${body.detail}`);
-      return;
-    }
-    kept.clear();
-    byId("saved").hidden = !reply.ok;
-    say(reply.ok || reply.status === 409 ? "" : `${body.title} ${body.detail}`);
-    if (body.next) show(body.next);
-    else lock(false);
-  };
+const isUndoing = () => queued("retraction").length > 0 && !sender.failing();
 
-  buttons.forEach((button) => button.addEventListener("click", () => choose(button.dataset.choice)));
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    const choice = KEYS[event.key];
-    if (choice) {
-      event.preventDefault();
-      choose(choice);
-    }
-  });
-  if (kept.read()) {
-    lock(true);
-    send(FIRST_PAUSE);
+const canUndo = () => {
+  const last = store.last();
+  return !stopped && last?.kind !== "retraction" && Boolean(last ?? task.undo);
+};
+
+const isUnsent = () => store.entries().length > 0 && (sender.failing() || !navigator.onLine || performance.now() - unsentSince > SLOW);
+
+// What is shown ------------------------------------------------------------------------------------------------------
+
+const present = (pair) => {
+  const focus = shownAt > 0; // on arrival the focus stays where the browser puts it
+  shown = pair;
+  shownAt = performance.now();
+  page.present(pair, { number: doneSoFar() + 1, total: task.total, focus });
+};
+
+const isOpen = (pair) => openPairs().some(({ assignment }) => assignment === pair?.assignment);
+
+const showPair = () => {
+  if (isOpen(shown)) return;
+  const [next] = openPairs();
+  if (next) present(next);
+  else rest();
+};
+
+// No pair is at hand: the answers are still under way, another tab gave them, or the work is done.
+const rest = () => {
+  const kept = store.entries().length;
+  if (!kept && !task.pairs.length) {
+    reload();
+    return;
   }
-})();
+  if (!kept && !sender.failing()) sender.catchUp();
+  shown = null;
+  page.rest(sender.failing() || !navigator.onLine ? page.say("offline", { n: kept }) : page.say("sending"));
+};
+
+const refresh = () => {
+  if (leaving) return;
+  const kept = store.entries().length;
+  unsentSince = kept ? unsentSince ?? performance.now() : null;
+  if (!stopped) showPair();
+  page.progress(doneSoFar(), task.total);
+  page.unsent(isUnsent() ? kept : 0);
+  page.lock(stopped || !shown || isUndoing());
+  page.allowUndo(canUndo());
+  if (kept && !stopped) window.addEventListener("beforeunload", warn);
+  else window.removeEventListener("beforeunload", warn);
+};
+
+const warn = (event) => {
+  event.preventDefault();
+  event.returnValue = true; // for browsers that know only this
+};
+
+const reload = () => {
+  leaving = true;
+  window.removeEventListener("beforeunload", warn);
+  window.location.reload();
+};
+
+// What the worker does -----------------------------------------------------------------------------------------------
+
+const isReady = () => !stopped && !leaving && !isUndoing() && isOpen(shown) && performance.now() - shownAt >= SETTLING;
+
+const choose = (choice, reason = "") => {
+  if (!isReady() || !page.offers(choice)) return;
+  store.add({
+    kind: "judgement",
+    uuid: newId(),
+    assignment: shown.assignment,
+    choice,
+    skip_reason: reason,
+    response_ms: Math.round(performance.now() - shownAt),
+    note: page.note(),
+  });
+  page.saved(false);
+  page.notice("");
+  page.announce(page.say(choice, { n: doneSoFar() }));
+  refresh();
+  sender.send();
+  setTimeout(refresh, SLOW + 100);
+};
+
+const askWhy = () => {
+  if (isReady()) page.askWhy();
+};
+
+const undo = async () => {
+  if (!canUndo() || performance.now() - shownAt < SETTLING) return;
+  const last = store.last();
+  page.saved(false);
+  page.announce(page.say("undone"));
+  if (last && (await sender.forget(last))) {
+    shown = null; // the pair is open again, and the first
+  } else {
+    store.add({ kind: "retraction", uuid: newId(), judgement: last ? last.uuid : task.undo });
+    sender.send();
+  }
+  refresh();
+};
+
+// What the server says -----------------------------------------------------------------------------------------------
+
+const settled = (entry, outcome, body) => {
+  if (body.next) task = body.next;
+  if (entry.kind === "retraction") shown = null;
+  page.saved(outcome === "done" && entry.kind === "judgement" && !store.entries().length);
+  if (outcome === "already") page.notice(entry.kind === "judgement" ? page.say("already") : `${body.title} ${body.detail}`);
+  if (outcome === "refused") page.notice(`${body.title} ${body.detail}`);
+  if (!body.next) sender.catchUp();
+  keepOutdated(false);
+  refresh();
+};
+
+const learned = (next) => {
+  task = next;
+  if (!store.entries().length) store.reopen(next.pairs.map((pair) => pair.assignment)); // the server has the last word
+  refresh();
+};
+
+// A page whose token has run out is loaded anew, once: the answers wait on this device.
+const outdatedKey = `${root.dataset.store}/outdated`;
+const keepOutdated = (value) => {
+  try {
+    if (value) sessionStorage.setItem(outdatedKey, "1");
+    else sessionStorage.removeItem(outdatedKey);
+  } catch { /* without storage the worker is asked to reload */ }
+};
+const wasOutdated = () => {
+  try {
+    return sessionStorage.getItem(outdatedKey) !== null;
+  } catch {
+    return true;
+  }
+};
+
+const halted = (outcome, body) => {
+  stopped = true;
+  if (outcome === "outdated" && !wasOutdated()) {
+    keepOutdated(true);
+    reload();
+    return;
+  }
+  const kept = store.entries().length;
+  const words = `${body.title} ${body.detail}`;
+  page.notice(kept ? `${words} ${page.say("kept", { n: kept })}` : words, { reload: true });
+  refresh();
+};
+
+const sender = createSender({
+  store,
+  name: root.dataset.store,
+  addresses: { judgement: root.dataset.submit, retraction: root.dataset.retract, task: root.dataset.task },
+  csrf: root.dataset.csrf,
+  report: { settled, task: learned, stopped: halted, waiting: refresh },
+});
+
+// Other tabs, and coming back ------------------------------------------------------------------------------------------
+
+let quiet = null;
+let hiddenAt = null;
+
+const otherTabWrote = ({ key }) => {
+  if (!store.isOurs(key)) return;
+  const before = shown;
+  refresh();
+  if (before && shown !== before && !leaving) page.notice(page.say("already"));
+  clearTimeout(quiet);
+  quiet = setTimeout(sender.catchUp, OTHER_TAB);
+};
+
+const visibilityChanged = () => {
+  if (document.hidden) hiddenAt = performance.now();
+  else if (store.entries().length || performance.now() - hiddenAt > AWAY) sender.catchUp();
+};
+
+// The wires ------------------------------------------------------------------------------------------------------------
+
+const commands = {
+  first: () => choose("left"),
+  second: () => choose("right"),
+  tie: () => choose("tie"),
+  skip: askWhy,
+  undo,
+  help: page.showHelp,
+};
+
+const keysKey = `${root.dataset.store}/keys`;
+
+const startKeys = () => {
+  const keys = page.keySwitch;
+  try {
+    keys.checked = localStorage.getItem(keysKey) !== "off";
+    keys.addEventListener("change", () => localStorage.setItem(keysKey, keys.checked ? "on" : "off"));
+  } catch { /* without storage the switch holds until the page is left */ }
+  listen(root, { isOn: () => keys.checked, run: (command) => commands[command]() });
+};
+
+// A press that began on another pair does not count; keys and assistive technology press without a pointer (detail 0).
+const byPointer = (choice, event) => {
+  if (event.detail > 0 && pressedOn !== shown) return;
+  if (choice === "skip") askWhy();
+  else choose(choice);
+};
+
+document.addEventListener("pointerdown", () => { pressedOn = shown; }, true);
+window.addEventListener("storage", otherTabWrote);
+window.addEventListener("online", () => sender.catchUp());
+window.addEventListener("offline", refresh);
+window.addEventListener("pageshow", (event) => { if (event.persisted) sender.catchUp(); });
+document.addEventListener("visibilitychange", visibilityChanged);
+page.prepare();
+page.onChoice(byPointer);
+page.onReason((reason) => choose("skip", reason));
+page.onUndo(undo);
+page.onReload(reload);
+startKeys();
+refresh();
+if (store.entries().length) sender.send();

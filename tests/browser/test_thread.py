@@ -29,13 +29,16 @@ def test_twenty_judgements_change_the_open_ranking_page_and_the_export_has_the_s
     researcher.evaluate("window.neverReloaded = true")
 
     worker = browser.new_context().new_page()
+    worker.clock.install()
     worker.goto(f"{served}/s/pets/")
     worker.get_by_label("I have read this").check()
     worker.get_by_role("button", name="Start").click()
     for done in range(20):
         expect(worker.locator("#count")).to_have_text(f"{done} / 40")
+        worker.clock.fast_forward(350)  # the page takes no answer in the first 300 ms of a pair
         worker.get_by_role("button", name="First" if done % 3 else "Second").click()
     expect(worker.locator("#count")).to_have_text("20 / 40")
+    expect(worker.locator("#saved")).to_be_visible()
     assert Judgement.objects.count() == 20
 
     expect(researcher.get_by_text("20 answers saved, not yet in the model.")).to_be_visible()
