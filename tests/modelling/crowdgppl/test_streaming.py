@@ -1,0 +1,163 @@
+"""Labels that come later, and labels that go: t, the tastes and the users follow without a refit."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.inference import Rules, iterate
+from modelling.crowdgppl.ledger import Ledger
+from modelling.crowdgppl.streaming import find_rows, without_labels
+
+from .crowds import fitted, make_crowd, scores
+
+
+@pytest.fixture(scope="module")
+def larger():
+    """Large enough that a few new labels are a small share."""
+    return make_crowd(seed=7, n_users=150, n_items=20, per_user=20, held_per_user=20)
+
+
+def parted(labels, share, seed=0):
+    order = np.random.default_rng(seed).permutation(len(labels))
+    cut = int(share * len(labels))
+    return labels.take(order[:cut]), labels.take(order[cut:])
+
+
+def all_prefer(x, users, n_items):
+    others = np.setdiff1d(np.arange(n_items), [x])
+    b = others[np.arange(len(users)) % len(others)]
+    return PairwiseLabels(users, np.full(len(users), x), b, np.ones(len(users)))
+
+
+@pytest.mark.parametrize("count", [20, 120])  # a small update, and one that runs full iterations
+def test_new_labels_that_all_prefer_an_item_raise_it(larger, count):
+    model = fitted(larger.labels)
+    x = int(np.argsort(model.predict_consensus())[5])
+    before = model.predict_consensus()[x]
+    model.partial_fit(all_prefer(x, np.arange(count), 20))
+    assert model.predict_consensus()[x] > before
+
+
+def test_streaming_the_last_tenth_is_as_good_as_a_refit(larger):
+    first, last = parted(larger.labels, 0.9)
+    model = fitted(first, **larger.sizes)
+    for start in range(0, len(last), 30):
+        model.partial_fit(last.take(np.arange(start, min(start + 30, len(last)))))
+    streamed, refit = scores(model, larger.held), scores(fitted(larger.labels), larger.held)
+    assert streamed[0] > refit[0] - 0.01
+    assert streamed[1] < refit[1] + 0.01
+
+
+def test_new_users_are_learned_from_their_first_labels(larger):
+    known = larger.labels.u < 130
+    model = fitted(larger.labels.take(known), n_items=20)
+    held = larger.held.take(larger.held.u >= 130)
+    model.partial_fit(larger.labels.take(~known), n_users=150)
+    streamed, refit = scores(model, held), scores(fitted(larger.labels), held)
+    assert model.n_users_ == 150
+    assert streamed[0] > refit[0] - 0.02
+    assert streamed[1] < refit[1] + 0.03
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_new_items_are_learned_from_their_first_labels(features):
+    crowd = make_crowd(seed=8, n_users=60, n_items=20, per_user=30, features=features)
+    touched = (crowd.labels.a >= 17) | (crowd.labels.b >= 17)
+    X = crowd.X
+    model = fitted(crowd.labels.take(~touched), X_items=None if X is None else X[:17], n_items=17, n_users=60)
+    model.partial_fit(crowd.labels.take(touched), X_items=X, n_items=20)
+    held = crowd.held.take((crowd.held.a >= 17) | (crowd.held.b >= 17))
+    streamed, refit = scores(model, held), scores(fitted(crowd.labels, X_items=X, n_items=20), held)
+    assert model.n_items_ == 20
+    assert streamed[0] > refit[0] - 0.03
+    assert streamed[1] < refit[1] + 0.05
+
+
+def test_an_extended_item_space_is_the_space_of_all_items():
+    """New items with room for directions of their own: the covariance is exact again."""
+    from modelling.crowdgppl.inducing import spectral_space
+    from modelling.crowdgppl.kernels import Matern32
+
+    X = np.random.default_rng(0).normal(size=(14, 3))
+    kernel = Matern32().fit(X)
+    space = spectral_space(X[:9], kernel, 9).extended(X[9:], 5, room=5)
+    assert_allclose(space.Psi @ space.Psi.T, kernel(X), atol=1e-8)
+    assert_allclose(space.project(X, 14), space.Psi, atol=1e-7)
+
+
+def test_a_model_that_knew_too_few_users_for_its_components_starts_again(crowd):
+    few = crowd.labels.take(crowd.labels.u < 1)
+    model = fitted(few, n_items=12)
+    assert model.n_components_ == 0
+    model.partial_fit(crowd.labels.take(crowd.labels.u >= 1))
+    assert model.n_components_ == 4
+    assert_allclose(model.predict_utilities(), fitted(crowd.labels).predict_utilities(), rtol=1e-6, atol=1e-8)
+
+
+def test_the_first_partial_fit_is_a_fit(crowd):
+    left = CrowdGPPL(4, personal_variance=8.0).partial_fit(crowd.labels).predict_utilities()
+    assert np.array_equal(left, fitted(crowd.labels).predict_utilities())
+
+
+def test_forgotten_labels_leave_no_site_behind(crowd):
+    model = fitted(crowd.labels)
+    some = crowd.labels.take(np.array([3, 77, 200]))
+    model.forget(some)
+    assert model._post.ledger.n_labels == len(crowd.labels) - 3
+    assert len(model._post.lam) == len(crowd.labels) - 2  # and one place for no label
+    with pytest.raises(ValueError, match="forgot it already"):
+        model.forget(some)
+
+
+def test_a_label_is_forgotten_whichever_way_round_it_is_named(crowd):
+    label = crowd.labels.take(np.array([5]))
+    turned = PairwiseLabels(label.u, label.b, label.a, 1 - label.y)
+    model = fitted(crowd.labels).forget(turned)
+    assert model._post.ledger.n_labels == len(crowd.labels) - 1
+
+
+def test_after_forgetting_a_full_iteration_equals_one_on_the_remaining_labels(crowd):
+    """From the same state: items, users, scales and the sites of the labels that stay."""
+    gone = np.array([0, 50, 51, 300])
+    post = fitted(crowd.labels)._post
+    kept = np.setdiff1d(np.arange(len(crowd.labels)), gone)
+    other = post.copy()
+    without_labels(post, find_rows(post.ledger, crowd.labels.take(gone)))
+    other.ledger = Ledger.of(crowd.labels.take(kept), 12, 30)
+    for name in ("lam", "tau", "m", "v"):
+        setattr(other, name, np.append(getattr(other, name)[kept], 0.0))
+    other.rest = np.zeros(other.ledger.n_pairs)
+    other.refresh_pairs()
+    iterate(post, Rules())
+    iterate(other, Rules())
+    assert_allclose(post.items.mean, other.items.mean, rtol=0, atol=1e-10)
+    assert_allclose(post.users.W, other.users.W, rtol=0, atol=1e-10)
+    assert_allclose(post.lam, other.lam, rtol=0, atol=1e-10)
+
+
+def test_without_components_forgetting_is_never_having_seen(crowd):
+    exact = {"n_components": 0, "tolerance": 1e-9, "max_iterations": 500}
+    gone = np.arange(0, 60, 3)
+    kept = np.setdiff1d(np.arange(len(crowd.labels)), gone)
+    forgot = fitted(crowd.labels, **exact).forget(crowd.labels.take(gone))
+    never = fitted(crowd.labels.take(kept), **crowd.sizes, **exact)
+    for left, right in zip(
+        forgot.predict_consensus(return_cov=True), never.predict_consensus(return_cov=True), strict=True
+    ):
+        assert_allclose(left, right, rtol=0, atol=1e-6)
+
+
+def test_forgetting_all_labels_of_a_user_makes_them_a_stranger(crowd):
+    model = fitted(crowd.labels).forget(crowd.labels.take(crowd.labels.u == 4))
+    assert not model._post.users.W[4].any()
+    assert model.predict_utilities(users=[4])[:, 0] == pytest.approx(model.predict_consensus())
+
+
+def test_a_refused_update_leaves_the_model_as_it_was(crowd):
+    model = fitted(crowd.labels, X_items=np.random.default_rng(0).normal(size=(12, 2)))
+    before = model.predict_utilities()
+    stranger = PairwiseLabels(np.array([0]), np.array([0]), np.array([12]), np.array([1.0]))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(stranger)
+    assert np.array_equal(model.predict_utilities(), before)

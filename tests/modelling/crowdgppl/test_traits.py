@@ -1,0 +1,71 @@
+"""Worker traits: they help strangers where they matter, and do no harm where they do not."""
+
+import numpy as np
+import pytest
+
+from modelling.crowdgppl import CrowdGPPL, Matern32
+
+from .crowds import Crowd, draw_labels, scores
+
+
+def crowd_with_traits(seed, share, n_users=120, n_new=40, n_items=25, per_user=15):
+    """Tastes of which this share follows two traits; the last users are kept out of the labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n_users + n_new, 2))
+    L = Matern32(length_scale=0.5).fit(X)(X) + 1e-9 * np.eye(len(X))
+    g, e = np.linalg.cholesky(L) @ rng.standard_normal((len(X), 2)), rng.standard_normal((len(X), 2))
+    W = np.sqrt(share) * g + np.sqrt(1 - share) * e
+    V, t = rng.standard_normal((n_items, 2)) * 2.0, rng.standard_normal(n_items)
+    F = t[:, None] + V @ W.T
+    labels, held = draw_labels(rng, F[:, :n_users], per_user), draw_labels(rng, F, 10)
+    return Crowd(labels, held, t, F, V, W, X)
+
+
+def fit_pair(crowd, n_users=120):
+    settings = {"n_components": 4, "personal_variance": 8.0, "user_kernel": Matern32(length_scale=0.5)}
+    with_traits = CrowdGPPL(**settings).fit(crowd.labels, X_users=crowd.X[:n_users])
+    without = CrowdGPPL(**settings).fit(crowd.labels, n_users=n_users)
+    return with_traits, without
+
+
+def cold(model, crowd, n_users=120):
+    """Cross entropy on users never seen, by their traits."""
+    new = crowd.held.take(crowd.held.u >= n_users)
+    p = model.predict_proba(new.u, new.a, new.b, X_users=crowd.X[n_users:])
+    return float(-np.log(np.where(new.y == 1, p, 1 - p)).mean())
+
+
+def test_traits_that_matter_help_strangers():
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    with_traits, without = fit_pair(crowd)
+    assert with_traits._post.traits.rho > 0.3
+    assert cold(with_traits, crowd) < cold(without, crowd) - 0.02
+
+
+def test_traits_that_do_not_matter_do_no_harm():
+    crowd = crowd_with_traits(seed=1, share=0.0)
+    with_traits, without = fit_pair(crowd)
+    known = crowd.held.take(crowd.held.u < 120)
+    assert with_traits._post.traits.rho <= 0.1
+    assert scores(with_traits, known)[1] < scores(without, known)[1] + 0.005
+    assert cold(with_traits, crowd) < cold(without, crowd) + 0.01
+
+
+def test_new_users_with_traits_start_from_their_neighbours():
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    model, _ = fit_pair(crowd)
+    F = model.predict_utilities(X_users=crowd.X[120:])
+    truth = crowd.F[:, 120:] - crowd.F[:, 120:].mean(axis=0)
+    together = np.corrcoef((F - F.mean(axis=0)).ravel(), truth.ravel())[0, 1]
+    consensus = np.corrcoef(np.repeat(model.predict_consensus()[:, None], 40, axis=1).ravel(), truth.ravel())[0, 1]
+    assert together > consensus + 0.1
+
+
+def test_new_users_may_join_with_their_traits():
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    model, _ = fit_pair(crowd)
+    newcomers = crowd.held.take((crowd.held.u >= 120) & (crowd.held.u < 125))
+    model.partial_fit(newcomers, X_users=crowd.X[:125])
+    assert model.n_users_ == 125
+    with pytest.raises(ValueError, match="traits"):
+        model.partial_fit(crowd.held.take(crowd.held.u == 130), n_users=131)
