@@ -35,6 +35,7 @@ def test_twenty_judgements_change_the_open_ranking_page_and_the_export_has_the_s
     worker.get_by_role("button", name="Start").click()
     for done in range(20):
         expect(worker.locator("#count")).to_have_text(f"{done} / 40")
+        expect(worker.locator("[data-choice=left]")).to_be_enabled()
         worker.clock.fast_forward(350)  # the page takes no answer in the first 300 ms of a pair
         worker.get_by_role("button", name="First" if done % 3 else "Second").click()
     expect(worker.locator("#count")).to_have_text("20 / 40")
