@@ -133,7 +133,8 @@ class ItemView:
 
 def leading(K: FloatArray, count: int, scale: float | None = None) -> tuple[FloatArray, FloatArray]:
     """The leading eigenvectors (n, k) of a covariance and the square roots of their eigenvalues (k,)."""
-    values, vectors = linalg.eigh(K)
+    first = max(0, len(K) - count) if 2 * count < len(K) else 0
+    values, vectors = linalg.eigh(K, subset_by_index=(first, len(K) - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     largest = values[0] if scale is None else scale
     keep = min(count, int((values > EIGEN_FLOOR * max(largest, EIGEN_FLOOR)).sum()))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.linalg import lapack
 
-from .arrays import BoolArray, FloatArray
+from .arrays import BoolArray, FloatArray, IntArray
 from .inducing import ItemSpace
 from .ledger import Block, Ledger
 from .users import PairMoments, Users
@@ -85,6 +85,26 @@ class PairStatistics:
         return total
 
 
+@dataclass
+class KeptStatistics:
+    """The statistics of one update, so that the next forms only what has changed since.
+
+    A row of T is a sum over the labels of one pair in their order, whichever other rows are formed with it: kept
+    rows and new ones are equal to the last bit.
+    """
+
+    pair_a: IntArray
+    pair_b: IntArray
+    E: FloatArray  # (U, (C + 1)^2) E[w~ w~^T] of each user
+    T: FloatArray  # (Qn, (C + 1)^2)
+    stale: IntArray  # users who have moved since
+
+    def serves(self, ledger: Ledger) -> bool:
+        """Whether users and pairs are still the same."""
+        same = np.array_equal(self.pair_a, ledger.pair_a) and np.array_equal(self.pair_b, ledger.pair_b)
+        return same and len(self.E) == ledger.n_users
+
+
 def second_moments(W: FloatArray, Omega: FloatArray, c: int | None = None) -> FloatArray:
     """E[w~ w~^T] of each user, flat; or its row c."""
     if c is not None:
@@ -121,6 +141,33 @@ def pair_statistics(
             T += weights @ second_moments(W, Omega)
         statistics.T = (T if factor == 1.0 else factor * T).reshape(n_pairs, K, K)
     return statistics
+
+
+def kept_statistics(
+    ledger: Ledger, lam: FloatArray, tau: FloatArray, users: Users, kept: KeptStatistics | None
+) -> tuple[PairStatistics, KeptStatistics | None]:
+    """`pair_statistics` of all labels, formed anew only for the pairs of users who have moved."""
+    K = users.W.shape[1] + 1
+    if len(ledger.blocks) != 1 or ledger.n_pairs * K * K * 8 > STATISTICS_BYTES:
+        return pair_statistics(ledger, lam, tau, users), None
+    W = np.hstack((np.ones((len(users.W), 1)), users.W))
+    R = ledger.blocks[0].matrix(tau, ledger.n_pairs) @ W
+    if kept is not None and kept.serves(ledger):
+        renew(kept, ledger, lam, W, users.Omega)
+    else:
+        E = second_moments(W, users.Omega)
+        T = ledger.blocks[0].matrix(lam, ledger.n_pairs) @ E
+        kept = KeptStatistics(ledger.pair_a, ledger.pair_b, E, T, np.zeros(0, dtype=np.int64))
+    return PairStatistics([], R, 1.0, kept.T.reshape(ledger.n_pairs, K, K)), kept
+
+
+def renew(kept: KeptStatistics, ledger: Ledger, lam: FloatArray, W: FloatArray, Omega: FloatArray) -> None:
+    """The kept statistics of users who have moved, and of every pair that they have judged, formed anew."""
+    kept.E[kept.stale] = second_moments(W[kept.stale], Omega[kept.stale])
+    touched = np.zeros(ledger.n_pairs, dtype=bool)
+    touched[ledger.q[ledger.rows_of(kept.stale)]] = True
+    rows = np.flatnonzero(touched)
+    kept.T[rows] = ledger.block_of_pairs(touched).matrix(lam, ledger.n_pairs)[rows] @ kept.E
 
 
 def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:

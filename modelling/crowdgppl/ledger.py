@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from .arrays import FloatArray, IntArray
+from .arrays import BoolArray, FloatArray, IntArray
 from .labels import PairwiseLabels
 
 CHUNK_VALUES = 400_000  # numbers in one work array of a chunk of users: about the second-level cache
@@ -135,6 +135,11 @@ class Ledger:
         """The labels of these users only (sorted, each once)."""
         chosen = self.rows_of(users)
         return self._block(users, len(users), chosen, np.searchsorted(users, self.u[chosen]))
+
+    def block_of_pairs(self, touched: BoolArray) -> Block:
+        """The labels of these pairs only, of all users."""
+        chosen = np.flatnonzero(touched[self.q[:-1]])
+        return self._block(slice(None), self.n_users, chosen, self.u[chosen])
 
     def _block(self, users: slice | IntArray, n_users: int, chosen: IntArray, columns: IntArray) -> Block:
         by_pair = stable_order(self.q[chosen], self.n_pairs)

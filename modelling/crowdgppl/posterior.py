@@ -9,7 +9,7 @@ import numpy as np
 
 from .arrays import FloatArray
 from .inducing import ItemSpace, ItemView
-from .items import Items, pair_moments
+from .items import Items, KeptStatistics, pair_moments
 from .ledger import Ledger
 from .scales import Scales
 from .traits import Traits
@@ -52,6 +52,7 @@ class Posterior:
     traits: Traits | None = None
     finish: Finish | None = None
     improper: float = 0.0
+    kept: KeptStatistics | None = field(default=None, repr=False)  # between updates only, never in the state
 
     @property
     def n_components(self) -> int:
@@ -81,7 +82,7 @@ class Posterior:
 
     def copy(self) -> Posterior:
         """An independent copy of all that moves; labels and item space are shared."""
-        moving = {each.name: getattr(self, each.name) for each in fields(self)}
+        moving = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kept"}
         return Posterior(**{name: value if name in SHARED else copied(value) for name, value in moving.items()})
 
 
@@ -111,6 +112,7 @@ def blank_posterior(
     scale_users: Scales,
     consensus: bool,
     traits: Traits | None = None,
+    rest: FloatArray | None = None,
 ) -> Posterior:
     """The prior: no site says anything yet."""
     K = len(scale_items.mean)
@@ -119,7 +121,8 @@ def blank_posterior(
         cov[0] = 0.0
     items = Items(np.zeros((space.M, K)), cov, first=0 if consensus else 1)
     users = Users.prior(ledger.n_users, scale_users.mean)
-    rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
+    if rest is None:
+        rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
     lam, tau, m, v = (np.zeros(ledger.n_labels + 1) for _ in range(4))
     return Posterior(space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, traits)

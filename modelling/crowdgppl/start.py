@@ -16,9 +16,8 @@ NOISE = 0.1  # sd of the columns for which the data offer no direction
 def consensus_alone(post: Posterior, rules: Rules) -> None:
     """The sites and q(t) of a model without components, put into this one."""
     none = post.scale_users.copy(slice(0))
-    alone = blank_posterior(
-        post.space, post.ledger, post.scale_items.copy(slice(1)), none, consensus=post.items.first == 0
-    )
+    t_scale, consensus = post.scale_items.copy(slice(1)), post.items.first == 0
+    alone = blank_posterior(post.space, post.ledger, t_scale, none, consensus, rest=post.rest)
     for _ in range(ALONE):
         if iterate(alone, rules) < rules.tolerance:
             break

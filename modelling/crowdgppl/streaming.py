@@ -10,7 +10,7 @@ from .arrays import FloatArray, IntArray
 from .finish import finished, settle_rest
 from .inducing import ItemView
 from .inference import Rules, run, update_item_scales, update_sites
-from .items import Items, item_step, pair_statistics
+from .items import Items, item_step, kept_statistics
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Posterior
@@ -19,7 +19,7 @@ from .users import reset_without_labels, user_step
 INNER = 3  # user and site steps of the affected users before the items move
 LARGE = 0.02  # from this share of changed labels on, full iterations follow
 WARM_ITERATIONS = 10
-SLICE = 20  # every update also makes one in so many of the other users exact again
+SLICE = 50  # every update also makes one in so many of the other users exact again
 SITES = ("lam", "tau", "m", "v")
 
 
@@ -37,6 +37,7 @@ def with_labels(post: Posterior, labels: PairwiseLabels) -> None:
 
 def without_labels(post: Posterior, rows: IntArray) -> None:
     """The labels at these rows leave the ledger; their sites are exactly gone."""
+    post.kept = None
     keep = np.ones(post.ledger.n_labels + 1, dtype=bool)
     keep[rows] = False
     ledger = post.ledger
@@ -121,9 +122,11 @@ def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = IN
             update_sites(post, rules, rows)
 
 
-def move_items(post: Posterior) -> None:
-    """One item step on the present sites of all labels."""
-    statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
+def move_items(post: Posterior, moved: IntArray) -> None:
+    """One item step on the present sites of all labels, of which those of these users have moved."""
+    if post.kept is not None:
+        post.kept.stale = np.union1d(post.kept.stale, moved)
+    statistics, post.kept = kept_statistics(post.ledger, post.lam, post.tau, post.users, post.kept)
     item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, sweeps=1)
     update_item_scales(post)
     post.refresh_pairs()
@@ -143,14 +146,18 @@ def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: R
     if post.n_components == 0 or changed >= LARGE * max(post.ledger.n_labels, 1):
         settle_users(post, users, rules)
         most = rules.max_iterations if post.n_components == 0 else WARM_ITERATIONS
+        post.kept = None
         run(post, replace(rules, max_iterations=most))
         if post.finish is not None:
             post.finish = finished(post, rules, post.finish.personal)
         return cursor
     settle_users(post, users, rules)
-    move_items(post)
+    move_items(post, users)
     turn, cursor = next_slice(post, cursor)
-    settle_users(post, np.union1d(users, turn), rules, inner=1)
+    turn = np.union1d(users, turn)
+    settle_users(post, turn, rules, inner=1)
+    if post.kept is not None:
+        post.kept.stale = turn
     if post.finish is not None and post.finish.personal:
         settle_rest(post, post.finish, rules, users)
     return cursor

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from modelling.crowdgppl import CrowdGPPL
 from modelling.crowdgppl.finish import consensus_with_tastes_integrated, personal_covariance
-from modelling.crowdgppl.items import pair_statistics
+from modelling.crowdgppl.items import kept_statistics, pair_statistics
 from modelling.crowdgppl.users import weights_given_items
 
 from .crowds import fitted, make_crowd
@@ -64,6 +64,19 @@ def test_pair_statistics_are_sums_over_labels(crowd):
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
     assert_allclose(statistics.T, T, rtol=RTOL, atol=1e-12)
     assert_allclose(statistics.R, R, rtol=RTOL, atol=1e-12)
+
+
+def test_statistics_kept_between_updates_are_those_formed_anew_to_the_last_bit(crowd):
+    post = fitted(crowd.labels)._post
+    _, kept = kept_statistics(post.ledger, post.lam, post.tau, post.users, None)
+    moved = np.array([3, 17])
+    post.users.W[moved] *= 1.1
+    post.lam[post.ledger.rows_of(moved)] *= 0.9
+    kept.stale = moved
+    renewed, _ = kept_statistics(post.ledger, post.lam, post.tau, post.users, kept)
+    anew = pair_statistics(post.ledger, post.lam, post.tau, post.users)
+    assert np.array_equal(renewed.T, anew.T)
+    assert np.array_equal(renewed.R, anew.R)
 
 
 def test_statistics_too_large_to_keep_are_formed_row_by_row(crowd, monkeypatch):
