@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from annotation.views import home, imports, items, judging, members, projects
+from annotation.views import home, imports, items, judging, members, projects, workers
 
 app_name = "annotation"
 urlpatterns = [
@@ -17,6 +17,8 @@ urlpatterns = [
     path("projects/<slug:slug>/", projects.show, name="project"),
     path("projects/<slug:slug>/settings/", projects.edit, name="project_settings"),
     path("projects/<slug:slug>/state/", projects.change_state, name="project_state"),
+    path("projects/<slug:slug>/preview/", judging.preview, name="preview"),
+    path("projects/<slug:slug>/workers/<str:code>/erase/", workers.erase, name="erase_worker"),
     path("projects/<slug:slug>/members/", members.members, name="members"),
     path("projects/<slug:slug>/items/", items.listing, name="items"),
     path("projects/<slug:slug>/items/add/", items.add, name="item_add"),

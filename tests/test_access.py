@@ -47,6 +47,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/settings/"): OWNERS,
     ("POST", "projects/<slug:slug>/settings/"): empty(OWNERS, 422),
     ("POST", "projects/<slug:slug>/state/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/preview/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/workers/<str:code>/erase/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/members/"): OWNERS,
     ("POST", "projects/<slug:slug>/members/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/items/"): MEMBERS,

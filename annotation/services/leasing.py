@@ -18,6 +18,7 @@ from annotation.assignment import Candidate, Pair, choose_pair, draw_pair
 from annotation.models import Assignment, Item, Judgement, PlatformIdentity, Project, Suggestion, Worker
 
 PREFETCH = 5
+FEW = 2
 QUICK_TRIES = 3
 ATTEMPTS = 8
 REPEAT_AFTER = 5  # judgements between a pair and its planned repeat
@@ -41,18 +42,19 @@ def enrol(
 
 
 def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list[Assignment]:
-    """The pairs this worker has before them, the one to show first, topped up to a few; empty when no work is left."""
+    """The pairs this worker has before them, the one to show first; empty when no work is left.
+
+    Topped up only when few are left, several at once: that is one commit for three answers, not one for each.
+    """
     project = worker.project
     if worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
         return []
     if done is None:
         done = worker.judgements.filter(retraction=None).count()
     held = _renew(_held(worker), project, timezone.now())
-    while len(held) < min(PREFETCH, project.judgements_per_worker - done):
-        lease = _lease_another(worker, rng)
-        if lease is None:
-            break
-        held.append(lease)
+    wanted = min(PREFETCH, project.judgements_per_worker - done)
+    if len(held) <= FEW and len(held) < wanted and _top_up(worker, wanted, rng):
+        held = _held(worker)
     return held[:PREFETCH]
 
 
@@ -79,22 +81,31 @@ def _renew(held: list[Assignment], project: Project, now: datetime) -> list[Assi
     return kept
 
 
-def _lease_another(worker: Worker, rng: Random) -> Assignment | None:
-    """One more pair for this worker, or None. A slot lost to somebody quicker means another draw."""
+@transaction.atomic
+def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
+    """Whether any pair was added. The worker's row is held meanwhile, so that two tabs do not both add."""
+    Worker.objects.select_for_update().get(pk=worker.pk)
     _free_expired(worker.project, timezone.now())
+    missing = wanted - Assignment.objects.filter(worker=worker, closed_at=None).count()
+    return any([_lease_another(worker, rng) for _ in range(missing)])
+
+
+def _lease_another(worker: Worker, rng: Random) -> bool:
+    """Whether there was one more pair. A slot lost to somebody quicker means another draw."""
     for _attempt in range(ATTEMPTS):
-        drawn = _draw(worker, rng)
+        drawn = draw(worker, rng)
         if drawn is None:
-            return None
+            return False
         try:
-            return _take(worker, drawn)
+            _take(worker, drawn)
         except IntegrityError:
             continue
-    return None
+        return True
+    return False
 
 
 @transaction.atomic
-def _take(worker: Worker, drawn: Drawn) -> Assignment:
+def _take(worker: Worker, drawn: Drawn) -> None:
     issued = timezone.now()
     lease = Assignment.objects.create(
         project=worker.project,
@@ -104,7 +115,6 @@ def _take(worker: Worker, drawn: Drawn) -> Assignment:
         **drawn,
     )
     add_load([(lease.item_lo_id, lease.item_hi_id)])
-    return lease
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
@@ -119,16 +129,16 @@ def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
 def _free_expired(project: Project, now: datetime) -> None:
     """Leases that ran out give their slot back; a late answer is still kept."""
     expired = Assignment.objects.filter(project=project, closed_at=None, slot__isnull=False, expires_at__lt=now)
-    for pk, lo, hi in expired.values_list("pk", "item_lo", "item_hi"):
-        with transaction.atomic():
-            if Assignment.objects.filter(pk=pk, slot__isnull=False, expires_at__lt=now).update(slot=None):
-                add_load([(lo, hi)], change=-1)
+    for pk, lo, hi in expired.order_by("pk").values_list("pk", "item_lo", "item_hi"):
+        if Assignment.objects.filter(pk=pk, slot__isnull=False, expires_at__lt=now).update(slot=None):
+            add_load([(lo, hi)], change=-1)
 
 
-# Which pair: a planned repeat, a suggestion of the model, or the least judged -------------------------------------------
+# Which pair: a planned repeat, a suggestion of the model, or the least judged
 
 
-def _draw(worker: Worker, rng: Random) -> Drawn | None:
+def draw(worker: Worker, rng: Random) -> Drawn | None:
+    """What this worker could be given next, and why. Nothing is taken yet."""
     project = worker.project
     if project.repeat_share and rng.random() < project.repeat_share / 100 and (again := _repeat(worker, rng)):
         return again

@@ -15,11 +15,11 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation import services
-from annotation.access import remember_worker, worker_of
+from annotation.access import Role, members_only, remember_worker, worker_of
 from annotation.errors import problem, too_many
 from annotation.forms.joining import JoinForm
 from annotation.forms.judging import JudgementForm, RetractionForm
-from annotation.models import Assignment, Judgement, Project, Worker
+from annotation.models import Assignment, Item, Judgement, Project, Worker
 from annotation.payloads import read_json
 from annotation.refusals import NotOpen, Refused
 from annotation.throttling import too_fast
@@ -35,11 +35,14 @@ def in_the_language_of_the_study(view: View) -> View:
     @wraps(view)
     def speaking(request: HttpRequest, slug: str) -> HttpResponse:
         project = get_object_or_404(Project, slug=slug)
-        language = project.language if project.language in TRANSLATED else settings.LANGUAGE_CODE
-        with translation.override(language):
+        with translation.override(language_of(project)):
             return view(request, project)
 
     return speaking
+
+
+def language_of(project: Project) -> str:
+    return project.language if project.language in TRANSLATED else settings.LANGUAGE_CODE
 
 
 def workers_only(view: View) -> View:
@@ -76,6 +79,20 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
     task = task_for(worker)
     page = "annotation/judge.html" if task["pairs"] else "annotation/thanks.html"
     return render(request, page, {"project": project, "worker": worker, "task": task})
+
+
+@require_safe
+@members_only(Role.VIEWER)
+def preview(request: HttpRequest, project: Project) -> HttpResponse:
+    """Exactly what a worker sees, for researchers; nothing is lent and nothing can be saved."""
+    items = list(Item.objects.filter(project=project, active=True).order_by("group", "pk")[:2])
+    if len(items) < 2:
+        return render(request, "annotation/not_open.html", {"project": project, "preview": True})
+    sides = {side: side_of(item, project) for side, item in zip(("left", "right"), items, strict=True)}
+    task = {"pairs": [{"assignment": "", **sides}], "done": 0, "total": project.judgements_per_worker}
+    with translation.override(language_of(project)):
+        context = {"project": project, "task": {**task, "undo": None, "finished": False}, "preview": True}
+        return render(request, "annotation/judge.html", context)
 
 
 @require_POST
@@ -145,8 +162,9 @@ def task_for(worker: Worker) -> dict[str, Any]:
     standing = Judgement.objects.filter(worker=worker, retraction=None).order_by("-sequence")
     given = list(standing.values_list("uuid", flat=True))
     finished = worker.state == Worker.State.FINISHED
+    leases = services.lease_pairs(worker=worker, rng=rng, done=len(given))
     return {
-        "pairs": [shown(lease) for lease in services.lease_pairs(worker=worker, rng=rng, done=len(given))],
+        "pairs": [shown(lease, worker.project) for lease in leases],
         "done": len(given),
         "total": worker.project.judgements_per_worker,
         "undo": str(given[0]) if given and not finished else None,
@@ -154,9 +172,12 @@ def task_for(worker: Worker) -> dict[str, Any]:
     }
 
 
-def shown(lease: Assignment) -> dict[str, Any]:
-    """A pair as a worker sees it: no keys, no scores, nothing about others."""
-    group_shown = lease.project.group_shown
-    sides = {"left": lease.left, "right": lease.right}
-    texts = {side: {"text": item.text, "group": item.group if group_shown else ""} for side, item in sides.items()}
-    return {"assignment": str(lease.public_id), **texts}
+def shown(lease: Assignment, project: Project) -> dict[str, Any]:
+    """A pair as a worker sees it."""
+    sides = {"left": side_of(lease.left, project), "right": side_of(lease.right, project)}
+    return {"assignment": str(lease.public_id), **sides}
+
+
+def side_of(item: Item, project: Project) -> dict[str, str]:
+    """An item as a worker sees it: no key, no score, nothing about others."""
+    return {"text": item.text, "group": item.group if project.group_shown else ""}
