@@ -15,6 +15,6 @@ def sqlite_database(path: Path) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,
-        "CONN_MAX_AGE": 0,
+        "CONN_MAX_AGE": None,
         "OPTIONS": {"init_command": PRAGMAS, "transaction_mode": "IMMEDIATE", "timeout": 20},
     }

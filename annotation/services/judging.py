@@ -18,6 +18,7 @@ class Receipt:
 
     judgement: Judgement
     created: bool
+    done: int | None = None  # how many judgements the worker now has, where this request counted them
 
 
 def record_judgement(
@@ -42,11 +43,11 @@ def record_judgement(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
     try:
-        _store(judgement, note)
+        done = _store(judgement, note)
     except IntegrityError as conflict:
         return Receipt(_first_answer(judgement, conflict), created=False)
     ledger.announce(judgement.project_id)
-    return Receipt(judgement, created=True)
+    return Receipt(judgement, created=True, done=done)
 
 
 def to_canonical(choice: str, *, lo_is_left: bool) -> str:
@@ -84,8 +85,8 @@ def _judgement_under(
 
 
 @transaction.atomic
-def _store(judgement: Judgement, note: str) -> None:
-    """Everything a judgement causes, in order."""
+def _store(judgement: Judgement, note: str) -> int:
+    """Everything a judgement causes, in order. Returns how many the worker now has."""
     if Project.objects.values_list("state", flat=True).get(pk=judgement.project_id) != Project.State.OPEN:
         raise NotOpen
     ledger.append([judgement])
@@ -93,9 +94,11 @@ def _store(judgement: Judgement, note: str) -> None:
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker
-    if worker.judgements.filter(retraction=None).count() >= worker.project.judgements_per_worker:
+    done = worker.judgements.filter(retraction=None).count()
+    if done >= worker.project.judgements_per_worker:
         worker.state = Worker.State.FINISHED
         worker.save(update_fields=["state"])
+    return done
 
 
 def _first_answer(attempt: Judgement, conflict: IntegrityError) -> Judgement:

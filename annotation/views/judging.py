@@ -129,7 +129,8 @@ def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
     if not form.is_valid():
         return invalid(request, form, payload)
     receipt = services.record_judgement(worker=worker, **form.cleaned_data)
-    body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": task_for(worker)}
+    next_task = task_for(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
+    body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": next_task}
     return JsonResponse(body, status=201 if receipt.created else 200)
 
 
@@ -157,17 +158,21 @@ def invalid(request: HttpRequest, form: JudgementForm | RetractionForm, payload:
     )
 
 
-def task_for(worker: Worker) -> dict[str, Any]:
-    """What the page needs to go on: the next pairs, how far the worker is, and what can be taken back."""
-    standing = Judgement.objects.filter(worker=worker, retraction=None).order_by("-sequence")
-    given = list(standing.values_list("uuid", flat=True))
+def task_for(worker: Worker, done: int | None = None, last: Judgement | None = None) -> dict[str, Any]:
+    """What the page needs to go on: the next pairs, how far the worker is, and what can be taken back.
+
+    A request that has just stored an answer knows the last two; others ask the database.
+    """
+    standing = Judgement.objects.filter(worker=worker, retraction=None)
+    done = standing.count() if done is None else done
+    last = last or standing.order_by("-sequence").first()
     finished = worker.state == Worker.State.FINISHED
-    leases = services.lease_pairs(worker=worker, rng=rng, done=len(given))
+    leases = services.lease_pairs(worker=worker, rng=rng, done=done)
     return {
         "pairs": [shown(lease, worker.project) for lease in leases],
-        "done": len(given),
+        "done": done,
         "total": worker.project.judgements_per_worker,
-        "undo": str(given[0]) if given and not finished else None,
+        "undo": str(last.uuid) if last and not finished else None,
         "finished": finished,
     }
 

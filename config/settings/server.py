@@ -24,7 +24,13 @@ try:
     ALLOWED_HOSTS = [*filter(None, os.environ["ALLOWED_HOSTS"].split(","))]
 except KeyError as missing:
     raise ImproperlyConfigured(f"With DATABASE_URL set, {missing} must be set too. See docs/deployment.md.") from None
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_connect_timeout": 0.2, "socket_timeout": 0.2},
+    }
+}
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}}
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 SNAPSHOT_ARRAYS = "table"

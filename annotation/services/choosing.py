@@ -1,0 +1,104 @@
+"""What a worker could be given next, and why: a planned repeat, a suggestion of the model, or the least judged pair."""
+
+from random import Random
+from typing import Any
+
+from django.db.models import Count, Q
+
+from annotation.assignment import Candidate, Pair, choose_pair, draw_pair
+from annotation.models import Assignment, Item, Judgement, Project, Suggestion, Worker
+
+QUICK_TRIES = 3
+REPEAT_AFTER = 5  # judgements between a pair and its planned repeat
+
+Drawn = dict[str, Any]  # the fields of an Assignment that a policy decides
+
+
+class Chooser:
+    """Draws pairs for one worker from what is free now. Items are read once; pairs are read for one item at a time."""
+
+    def __init__(self, worker: Worker, rng: Random) -> None:
+        self.worker, self.project, self.rng = worker, worker.project, rng
+        within = self.project.pairs == Project.Pairs.WITHIN_GROUP
+        rows = Item.objects.filter(project=self.project, active=True).values_list("pk", "group", "load")
+        self.group = {pk: group if within else "" for pk, group, _load in rows}
+        self.load = {pk: load for pk, _group, load in rows}
+        self.members: dict[str, list[int]] = {}
+        for pk, group in self.group.items():
+            self.members.setdefault(group, []).append(pk)
+
+    def draw(self) -> Drawn | None:
+        """A pair and why it was chosen. Nothing is taken yet."""
+        if self._toss(self.project.repeat_share) and (again := self._repeat()):
+            return again
+        if not self._toss(self.project.random_share) and (suggested := self._suggested()):
+            return suggested
+        pair = self._least_judged()
+        if pair is None:
+            return None
+        return {**self._placed(pair.lo, pair.hi), "policy": "least-judged", "propensity": pair.propensity}
+
+    def taken(self, drawn: Drawn) -> None:
+        """The next draw knows that this one was given out."""
+        for item in (drawn["item_lo_id"], drawn["item_hi_id"]):
+            self.load[item] += 1
+
+    def _toss(self, percent: int) -> bool:
+        return percent > 0 and self.rng.random() < percent / 100
+
+    def _placed(self, lo: int, hi: int) -> Drawn:
+        """The pair in its lowest free slot, either one on the left."""
+        slots = set(Assignment.objects.filter(item_lo=lo, item_hi=hi).values_list("slot", flat=True))
+        slot = next((slot for slot in range(1, self.project.redundancy + 1) if slot not in slots), None)
+        return {"item_lo_id": lo, "item_hi_id": hi, "slot": slot, "lo_is_left": self.rng.random() < 0.5}
+
+    def _repeat(self) -> Drawn | None:
+        """A pair this worker judged a while ago and has not had again, with its sides swapped."""
+        judged = Judgement.objects.filter(worker=self.worker, retraction=None, assignment__purpose="normal")
+        columns = ("item_lo", "item_hi", "lo_was_left", "round")
+        earlier = list(judged.order_by("-sequence").values_list(*columns)[REPEAT_AFTER:])
+        again = set(self.worker.assignments.filter(purpose="repeat").values_list("item_lo", "item_hi"))
+        able = [row for row in earlier if row[:2] not in again and row[0] in self.load and row[1] in self.load]
+        if not able:
+            return None
+        lo, hi, lo_was_left, round_ = self.rng.choice(able)
+        why = {"policy": "repeat", "propensity": 1 / len(able), "purpose": Assignment.Purpose.REPEAT, "slot": None}
+        return {"item_lo_id": lo, "item_hi_id": hi, "lo_is_left": not lo_was_left, "round": round_ + 1, **why}
+
+    def _suggested(self) -> Drawn | None:
+        """The pair the model would learn most from, among those this worker has not met and that have a slot left."""
+        for suggestion in Suggestion.objects.fresh_for(self.worker).best_first()[:QUICK_TRIES]:
+            drawn = self._placed(suggestion.item_lo_id, suggestion.item_hi_id)
+            if drawn["slot"] is not None:
+                return {**drawn, "policy": "suggested", "propensity": None}
+        return None
+
+    def _least_judged(self) -> Pair | None:
+        """Quickly from the least judged items; where those have no partner left, by looking at every pair."""
+        fewest = min(self.load.values(), default=0)
+        firsts = [item for item, load in self.load.items() if load == fewest]
+        return draw_pair(firsts, self._partners, self.rng, QUICK_TRIES) or choose_pair(self._candidates(), self.rng)
+
+    def _partners(self, item: int) -> list[int]:
+        """The least judged of the items that this one may still be shown with."""
+        barred = self._barred(Q(item_lo=item) | Q(item_hi=item)).get(item, set())
+        able = [other for other in self.members[self.group[item]] if other != item and other not in barred]
+        fewest = min((self.load[other] for other in able), default=0)
+        return [other for other in able if self.load[other] == fewest]
+
+    def _candidates(self) -> list[Candidate]:
+        """Every active item with whom it may not meet: for the end of a study, when pairs are few."""
+        barred = self._barred(Q())
+        return [
+            Candidate(item, self.group[item], load, frozenset(barred.get(item, ()))) for item, load in self.load.items()
+        ]
+
+    def _barred(self, which: Q) -> dict[int, set[int]]:
+        """Whom each item may not meet: the pair was given to this worker, or all its slots are taken."""
+        pairs = Assignment.objects.filter(which, project=self.project).values("item_lo", "item_hi")
+        counted = pairs.annotate(taken=Count("slot"), mine=Count("pk", filter=Q(worker=self.worker)))
+        barred: dict[int, set[int]] = {}
+        for row in counted.filter(Q(taken__gte=self.project.redundancy) | Q(mine__gt=0)):
+            barred.setdefault(row["item_lo"], set()).add(row["item_hi"])
+            barred.setdefault(row["item_hi"], set()).add(row["item_lo"])
+        return barred
