@@ -14,7 +14,6 @@ from modelling.baselines.induced import USER_JITTER, GammaScale, IndependentGP, 
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 from modelling.crowdgppl.kernels import Kernel, Matern32
 from modelling.crowdgppl.labels import PairwiseLabels
-from modelling.crowdgppl.likelihood import beta_bernoulli
 
 SLOPE_PASSES, SLOPE_CLOSE = 10, 1e-5  # the inner loop of al:crowdgppl: until G has converged
 SLOPE_DAMPING = 0.5  # a small Q overshoots: without damping the inner loop is chaotic
@@ -74,10 +73,8 @@ class PaperSVI(Baseline):
         self.X = np.eye(self.n_items_) if X_items is None else X_items
         self._identity = X_items is None
         self._set_up(rng, X_users)
-        prior_variance = 2.0 * (
-            self.t_prior[1] / self.t_prior[0] + self.n_components * self.v_prior[1] / self.v_prior[0]
-        )
-        Q = beta_bernoulli(labels.y, prior_variance) / np.maximum(labels.weights, 1e-12)
+        prior_variance = self.t_prior[1] / self.t_prior[0] + self.n_components * self.v_prior[1] / self.v_prior[0]
+        Q = label_noise(labels.y, prior_variance) / np.maximum(labels.weights, 1e-12)
         for i, rows in enumerate(self._samples(rng, len(labels))):
             rho = (i + self.delay) ** -self.forgetting_rate
             self._iterate(self._batch(labels, Q, rows), rho)
@@ -249,3 +246,14 @@ def _linearise(z: FloatArray, y: FloatArray) -> Moments:
     """Phi about z is Phi(z) + slope (z' - z): the slope, and the target y - Phi(z) + slope z."""
     slope = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     return slope, y - ndtr(z) + slope * z
+
+
+def label_noise(y: FloatArray, prior_variance: float) -> FloatArray:
+    """Q = p (1 - p), p the mean of a Beta that has the prior's moments of Phi(z) and has seen y once.
+
+    For z ~ N(0, v) the variance of Phi(z) is arcsin(v / (1 + v)) / (2 pi), exactly.
+    """
+    spread = np.arcsin(prior_variance / (1.0 + prior_variance)) / (2.0 * np.pi)
+    total = 0.25 / spread - 1.0
+    p = (y + 0.5 * total) / (1.0 + total)
+    return np.asarray(p * (1.0 - p))

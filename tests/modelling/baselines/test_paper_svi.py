@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kendalltau
+from scipy.stats import kendalltau, norm
 
 from modelling.baselines import PaperSVI
 from modelling.baselines.induced import GammaScale, IndependentGP, InducedGP
+from modelling.baselines.paper_svi import label_noise
 from modelling.crowdgppl import PairwiseLabels
 from modelling.simulation import draw_crowd, grid
 
@@ -59,6 +60,14 @@ def test_the_scale_of_a_factor_is_a_rate():
     assert scale.mean == pytest.approx(0.01)
     scale.update(10, 6.0)
     assert scale.mean == pytest.approx(6.0 / 103.0)
+
+
+@pytest.mark.parametrize("variance", [0.1, 1.0, 300.0])
+def test_the_noise_of_a_label_has_the_moments_of_the_prior(variance):
+    z = np.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
+    total = 0.25 / np.var(norm.cdf(z)) - 1
+    p = (1 + 0.5 * total) / (1 + total)
+    np.testing.assert_allclose(label_noise(np.array([1.0, 0.0]), variance), p * (1 - p), rtol=0.05)
 
 
 def test_prior_means_are_a_saddle():
