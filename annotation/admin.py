@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 from django.forms import ModelForm
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from annotation import services
 from annotation.models import (
@@ -144,12 +145,18 @@ class AssignmentAdmin(ReadOnly):
 
 @admin.register(Judgement)
 class JudgementAdmin(ReadOnly):
-    list_display = ["sequence", "project", "worker", "item_lo", "item_hi", "choice", "source", "late", "created_at"]
+    list_display = ["sequence", "project", "worker", "item_lo", "item_hi", "answer", "source", "created_at"]
     list_filter = ["choice", "source", "late", "project"]
     search_fields = ["=uuid", "worker__code", "item_lo__key", "item_hi__key"]
     list_select_related = ["project", "worker", "item_lo", "item_hi"]
     date_hierarchy = "created_at"
     ordering = ["-id"]
+
+    @admin.display(description=_("answer"), ordering="choice")
+    def answer(self, judgement: Judgement) -> str:
+        """The preferred item by its key, or what was said instead."""
+        preferred = {Judgement.Choice.LO: judgement.item_lo.key, Judgement.Choice.HI: judgement.item_hi.key}
+        return preferred.get(Judgement.Choice(judgement.choice), judgement.get_choice_display())
 
 
 @admin.register(Retraction)
