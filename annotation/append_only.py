@@ -1,6 +1,6 @@
 """Triggers by which the database itself refuses to change or delete an event.
 
-They are set after every `migrate`, not in one migration: SQLite drops a table's triggers whenever it rebuilds the table.
+They are set after every `migrate`, not in one migration: SQLite drops the triggers of a table it rebuilds.
 """
 
 from typing import Any

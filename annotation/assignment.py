@@ -1,4 +1,4 @@
-"""Which pair next, and with what chance it was chosen. Plain functions of plain facts; the random source is passed in."""
+"""Which pair next, and with what chance it was chosen. Plain functions of facts; the random source is passed in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

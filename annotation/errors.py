@@ -80,7 +80,7 @@ def too_many(request: HttpRequest, retry_seconds: int = RETRY_SECONDS) -> HttpRe
     return response
 
 
-def locked_out(request: HttpRequest, credentials: dict[str, Any] | None = None, *args: Any, **kwargs: Any) -> HttpResponse:
+def locked_out(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
     response = refuse(
         request,
         429,

@@ -1,4 +1,4 @@
-"""What wraps every request: an id to find it in the logs, one log line, and a plain answer when the database is away."""
+"""Around every request: an id to find it in the logs, one log line, and a plain answer when the database is away."""
 
 import logging
 import re

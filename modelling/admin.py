@@ -61,16 +61,14 @@ class UpdaterBeatAdmin(ReadOnly):
 
 
 @admin.action(description="Export the rankings of the selected projects (CSV)", permissions=["view"])
-def export_rankings(
-    modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]
-) -> HttpResponse | None:
+def export_rankings(modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]) -> HttpResponse | None:
     """One project gives a CSV file, several a zip of them; projects without a ranking are named."""
     states = UpdateState.objects.filter(project__in=projects, current__isnull=False).select_related("current__project")
     snapshots = [state.current for state in states.order_by("project__slug") if state.current]
     for project in projects.exclude(pk__in=[snapshot.project_id for snapshot in snapshots]):
         modeladmin.message_user(request, _("%s has no ranking yet.") % project, messages.WARNING)
     for snapshot in snapshots:
-        audit(snapshot.project, request.user, "exported the ranking", {"version": snapshot.number})
+        audit(snapshot.project, request.user, "exported the ranking", {"version": snapshot.number})  # type: ignore[arg-type]
     if not snapshots:
         return None
     files = [ranking_csv(snapshot) for snapshot in snapshots]
@@ -78,4 +76,4 @@ def export_rankings(
 
 
 # Projects are annotation's rows, and annotation knows nothing of rankings: the action is hung on from here.
-ProjectAdmin.actions = [export_rankings]
+ProjectAdmin.actions = [export_rankings]  # type: ignore[misc]

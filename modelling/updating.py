@@ -87,7 +87,7 @@ def _oldest_new_event(state: UpdateState) -> datetime:
     after = {"project": state.project, "sequence": state.done_sequence + 1}
     for kind in (Judgement, Retraction):
         if event := kind._default_manager.filter(**after).first():
-            return event.created_at  # type: ignore[no-any-return]
+            return event.created_at
     return timezone.now()
 
 
@@ -101,14 +101,19 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
     settings = ModelSettings.of(project.model_settings)
     model, features = fit(inputs, settings, progress=Heartbeat(project, owner))
     fitted = Fitted(
-        model, features, np.array([item.pk for item in inputs.items]), np.array([worker.pk for worker in inputs.workers])
+        model,
+        features,
+        np.array([item.pk for item in inputs.items]),
+        np.array([worker.pk for worker in inputs.workers]),
     )
     scores = consensus_scores(inputs, fitted, settings.seed)
     _refuse_nonsense(scores)
     checksum = save_arrays(project, fitted)
     snapshot = describe(project, inputs, settings, fitted, time.perf_counter() - began, checksum)
     publish(snapshot, scores, owner, inputs)
-    log.info("published", extra={"project": project.slug, "snapshot": snapshot.number, "sequence": snapshot.last_sequence})
+    log.info(
+        "published", extra={"project": project.slug, "snapshot": snapshot.number, "sequence": snapshot.last_sequence}
+    )
     return snapshot
 
 

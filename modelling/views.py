@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from annotation.access import Role, members_only
 from annotation.models import Project, Worker
 from annotation.services import audit
+from annotation.views import ResearcherRequest
 from modelling import exports
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
@@ -37,7 +38,8 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             context = {"project": project, "freshness": freshness, **facts(request, freshness, **kwargs)}
             name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
             response = render(request, name, context)
-            response["ETag"] = _etag(request, freshness)
+            if etag := _etag(request, freshness):
+                response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"
             return response
 
@@ -78,7 +80,7 @@ def components(request: HttpRequest, freshness: Freshness) -> Facts:
 
 @require_safe
 @members_only(Role.ANALYST)
-def ranking_csv(request: HttpRequest, project: Project) -> HttpResponse:
+def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The current ranking as a file that names its version."""
     snapshot = current_snapshot(project)
     if snapshot is None:

@@ -121,7 +121,12 @@ def test_each_role_gets_what_the_table_says(route: str, project: Project, client
 
 @pytest.mark.parametrize("role", ["anonymous", "worker", "stranger", "viewer", "analyst", "owner"])
 def test_only_staff_see_the_administration(role: str, clients: dict[str, Client]) -> None:
-    for where in ("/admin/", "/admin/annotation/judgement/", "/admin/annotation/worker/", "/admin/modelling/modelsnapshot/"):
+    for where in (
+        "/admin/",
+        "/admin/annotation/judgement/",
+        "/admin/annotation/worker/",
+        "/admin/modelling/modelsnapshot/",
+    ):
         answer = clients[role].get(where)
         assert answer.status_code == 302
         assert answer["Location"].startswith("/admin/login/")

@@ -31,7 +31,7 @@ class Item(models.Model):
     load = models.PositiveIntegerField(default=0, help_text=_("How often it was given out, or judged elsewhere."))
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects: ClassVar[models.Manager["Item"]] = ItemQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[models.Manager["Item"]] = ItemQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]

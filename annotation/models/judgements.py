@@ -1,4 +1,4 @@
-"""One answer to one pair: the lease it was given under, the event itself, its undoing, and what was written beside it."""
+"""One answer to one pair: the lease it was given under, the event itself, its undoing, and a note beside it."""
 
 import uuid
 from typing import ClassVar
@@ -117,7 +117,7 @@ class Judgement(models.Model):
     hash = models.CharField(max_length=64)
     created_at = models.DateTimeField()
 
-    objects: ClassVar[models.Manager["Judgement"]] = JudgementQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[models.Manager["Judgement"]] = JudgementQuerySet.as_manager()
 
     class Meta:
         ordering = ["sequence"]
@@ -198,7 +198,7 @@ class Suggestion(models.Model):
     gain = models.FloatField()
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects: ClassVar[SuggestionQuerySet] = SuggestionQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[SuggestionQuerySet] = SuggestionQuerySet.as_manager()
 
     class Meta:
         constraints = [

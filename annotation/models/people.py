@@ -1,7 +1,7 @@
 """Researchers: their log-ins, their roles in projects, and invitations to join one."""
 
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -38,7 +38,7 @@ def invitation_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def invitation_expiry() -> "timezone.datetime":
+def invitation_expiry() -> datetime:
     return timezone.now() + timedelta(days=7)
 
 

@@ -106,7 +106,7 @@ class Project(models.Model):
     simulated = models.BooleanField(_("holds simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects: ClassVar[models.Manager["Project"]] = ProjectQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[models.Manager["Project"]] = ProjectQuerySet.as_manager()
 
     class Meta:
         ordering = ["title"]

@@ -43,7 +43,7 @@ def record_judgement(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
     try:
-        done = _store(judgement, note)
+        done = _store(judgement, lease, note)
     except IntegrityError as conflict:
         return Receipt(_first_answer(judgement, conflict), created=False)
     ledger.announce(judgement.project_id)
@@ -85,12 +85,12 @@ def _judgement_under(
 
 
 @transaction.atomic
-def _store(judgement: Judgement, note: str) -> int:
+def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     """Everything a judgement causes, in order. Returns how many the worker now has."""
     if Project.objects.values_list("state", flat=True).get(pk=judgement.project_id) != Project.State.OPEN:
         raise NotOpen
     ledger.append([judgement])
-    Assignment.objects.filter(pk=judgement.assignment_id).update(closed_at=judgement.created_at)
+    Assignment.objects.filter(pk=lease.pk).update(closed_at=judgement.created_at)
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker

@@ -24,5 +24,5 @@ if os.environ.get("DATABASE_URL"):
     DATABASES = {"default": dj_database_url.config(conn_max_age=0)}
 else:
     # A file, not memory: threads and child processes of a test must see the same rows.
-    DATABASES = {"default": sqlite_database(DATA_DIR / "concord.sqlite3")}
+    DATABASES = {"default": sqlite_database(DATA_DIR / "concord.sqlite3")}  # type: ignore[dict-item]
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}

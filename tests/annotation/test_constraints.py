@@ -15,9 +15,7 @@ pytestmark = pytest.mark.django_db
 def insert(table: str, row: dict[str, Any]) -> None:
     columns = ", ".join(f'"{name}"' for name in row)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table} ({columns}) VALUES ({', '.join(['%s'] * len(row))})", list(row.values())
-        )
+        cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join(['%s'] * len(row))})", list(row.values()))
 
 
 def copy_of(instance: Any, **changes: Any) -> dict[str, Any]:
@@ -68,10 +66,15 @@ def test_a_judgement_that_keeps_the_rules_is_stored(judgement: Judgement) -> Non
 
 
 def test_a_judgement_of_an_unknown_item_is_refused(judgement: Judgement) -> None:
-    insert_it = copy_of(judgement, **FRESH, item_hi_id=10**9)
-    with pytest.raises(DatabaseError), transaction.atomic():
-        insert("annotation_judgement", insert_it)
-        connection.check_constraints()
+    orphan = copy_of(judgement, **FRESH, item_hi_id=10**9)
+
+    def insert_and_check() -> None:
+        with transaction.atomic():
+            insert("annotation_judgement", orphan)
+            connection.check_constraints()
+
+    with pytest.raises(DatabaseError):
+        insert_and_check()
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET sequence = sequence + 1", "DELETE FROM {}"])
@@ -90,10 +93,10 @@ def test_an_event_cannot_be_replaced_by_an_insert(judgement: Judgement) -> None:
     verb = "INSERT OR REPLACE" if connection.vendor == "sqlite" else "INSERT"
     clause = "" if connection.vendor == "sqlite" else " ON CONFLICT (uuid) DO UPDATE SET choice = 'tie'"
     row = {"id": judgement.pk, **copy_of(judgement, choice="tie")}
-    columns = ", ".join(f'"{name}"' for name in row)
+    columns, marks = ", ".join(f'"{name}"' for name in row), ", ".join(["%s"] * len(row))
+    statement = f"{verb} INTO annotation_judgement ({columns}) VALUES ({marks}){clause}"
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
-        marks = ", ".join(["%s"] * len(row))
-        cursor.execute(f"{verb} INTO annotation_judgement ({columns}) VALUES ({marks}){clause}", list(row.values()))
+        cursor.execute(statement, list(row.values()))
     assert Judgement.objects.get().choice == judgement.choice
 
 
