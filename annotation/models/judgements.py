@@ -198,7 +198,7 @@ class Suggestion(models.Model):
     gain = models.FloatField()
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects: ClassVar[SuggestionQuerySet] = SuggestionQuerySet.as_manager()
+    objects = SuggestionQuerySet.as_manager()
 
     class Meta:
         constraints = [
