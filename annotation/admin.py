@@ -145,7 +145,7 @@ class AssignmentAdmin(ReadOnly):
 
 @admin.register(Judgement)
 class JudgementAdmin(ReadOnly):
-    list_display = ["sequence", "project", "worker", "item_lo", "item_hi", "answer", "source", "created_at"]
+    list_display = ["sequence", "worker", "item_lo", "item_hi", "answer", "source", "created_at", "project"]
     list_filter = ["choice", "source", "late", "project"]
     search_fields = ["=uuid", "worker__code", "item_lo__key", "item_hi__key"]
     list_select_related = ["project", "worker", "item_lo", "item_hi"]
