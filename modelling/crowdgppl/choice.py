@@ -25,7 +25,7 @@ FACTOR = 4.0  # between neighbouring candidates
 FURTHEST = 3  # candidates on either side
 BASE_ITERATIONS, CANDIDATE_ITERATIONS = 8, 5
 HELD_OUT = 0.1
-SEARCH_LABELS = 8_000  # with more, a random part of the users is enough to choose by
+SEARCH_LABELS = 6_000  # with more, a random part of the users is enough to choose by
 
 Blank = Callable[[ItemSpace, Ledger, float], Posterior]
 Told = Callable[[str, int, int, float], None]

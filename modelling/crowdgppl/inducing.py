@@ -133,6 +133,8 @@ class ItemView:
 
 def leading(K: FloatArray, count: int, scale: float | None = None) -> tuple[FloatArray, FloatArray]:
     """The leading eigenvectors (n, k) of a covariance and the square roots of their eigenvalues (k,)."""
+    if count == 0:
+        return np.zeros((len(K), 0)), np.zeros(0)
     first = max(0, len(K) - count) if 2 * count < len(K) else 0
     values, vectors = linalg.eigh(K, subset_by_index=(first, len(K) - 1))
     values, vectors = values[::-1], vectors[:, ::-1]

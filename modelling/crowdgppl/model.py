@@ -132,7 +132,7 @@ class CrowdGPPL(Predictions):
         if len(labels) == 0:
             raise ValueError("There are no labels to learn from.")
         self._rng = np.random.default_rng(self.random_state)
-        self._cursor = 0
+        self._cursor, self._fitted_on = 0, len(labels)
         self._bounds: list[float] = []
         space = item_space(X, N, self.item_kernel, self.n_inducing_items, self.inducing, self.random_state)
         ledger = Ledger.of(labels, N, U)
@@ -212,21 +212,30 @@ class CrowdGPPL(Predictions):
         post = self._post
         self._grow(post, N, U, X, Z)
         with_labels(post, labels)
-        if self._most_components(post.ledger) > post.n_components:
+        if self._outgrown(post):
             return self._refit(post)
         self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
         self._keep(post)
         return self
 
     def _grow(self, post: Posterior, N: int, U: int, X: FloatArray | None, Z: FloatArray | None) -> None:
+        if self.n_users_ < U and post.traits is not None and Z is None:
+            raise ValueError("New users need traits: the model was fitted with X_users.")
         if self.n_items_ < N:
             room = N if self.n_inducing_items is None else max(0, self.n_inducing_items - post.space.M)
             grow_items(post, None if X is None else X[self.n_items_ :], N - self.n_items_, room)
         if self.n_users_ < U:
             grow_users(post, U, None if Z is None else Z[self.n_users_ :])
 
+    def _outgrown(self, post: Posterior) -> bool:
+        """More components are possible now, or there are twice the labels of the last fit from scratch.
+
+        Small steps cannot wake a component that few labels had put to sleep: v = w = 0 is a saddle.
+        """
+        return self._most_components(post.ledger) > post.n_components or post.ledger.n_labels >= 2 * self._fitted_on
+
     def _refit(self, post: Posterior) -> CrowdGPPL:
-        """From scratch: more components are possible now than when the model was fitted."""
+        """From scratch on all labels."""
         X_users = None if post.traits is None else post.traits.space.X
         return self.fit(post.ledger.labels, post.space.X, X_users, post.space.n_items, len(post.users.W))
 
@@ -234,6 +243,7 @@ class CrowdGPPL(Predictions):
         """The posterior without these labels: their sites are exactly gone, and what they moved moves back."""
         post = self._post
         without_labels(post, find_rows(post.ledger, labels))
+        self._fitted_on = min(self._fitted_on, post.ledger.n_labels)
         self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
         self._keep(post)
         return self
@@ -257,6 +267,7 @@ class CrowdGPPL(Predictions):
         course = {"n_iter": self.n_iter_, "converged": self.converged_, "warnings": self.warnings_}
         course |= {"bounds": self._bounds, "cursor": self._cursor, "rng": self._rng.bit_generator.state}
         choice = self.choice_
+        course["fitted_on"] = self._fitted_on
         course["choice"] = [choice.variance, choice.personal_rest, list(choice.losses)]
         state["course"] = words(course)
         return state
@@ -273,7 +284,7 @@ class CrowdGPPL(Predictions):
         course = unwords(state["course"])
         model._rng = np.random.default_rng()
         model._rng.bit_generator.state = course["rng"]
-        model._cursor = course["cursor"]
+        model._cursor, model._fitted_on = course["cursor"], course["fitted_on"]
         model.n_iter_, model.converged_ = course["n_iter"], course["converged"]
         model._bounds = course["bounds"]
         variance, rest, losses = course["choice"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import linalg
 
 from .arrays import FloatArray, IntArray
 from .finish import finished, settle_rest
@@ -68,7 +69,8 @@ def grow_items(post: Posterior, X_new: FloatArray | None, n_new: int, room: int)
     if post.finish is not None:
         post.finish.S_t = grown_covariance(post.finish.S_t, M, 1.0 / s[0])
         post.finish.shift = np.concatenate((post.finish.shift, np.zeros(M - old)))
-        post.finish.root = np.vstack((post.finish.root, np.zeros((M - old, post.finish.root.shape[1]))))
+        prior = 1.0 / s[0] + (1.0 / (s[1:] * post.s_w)).sum()
+        post.finish.root = linalg.block_diag(post.finish.root, np.sqrt(prior) * np.eye(M - old))
 
 
 def grown_covariance(S: FloatArray, M: int, variance: float) -> FloatArray:
@@ -82,10 +84,8 @@ def grow_users(post: Posterior, n_users: int, X_new: FloatArray | None) -> None:
     """New users at the prior, or at what their traits say."""
     old = len(post.users.W)
     post.users = post.users.grown(n_users, post.s_w)
-    if post.traits is None:
+    if post.traits is None or X_new is None:
         return
-    if X_new is None:
-        raise ValueError("New users need traits: the model was fitted with X_users.")
     post.traits = post.traits.grown(X_new)
     mean, _ = post.traits.expect(X_new, post.scale_users.mean)
     post.users.W[old:] = post.users.g[old:] = mean

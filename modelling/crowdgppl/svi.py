@@ -15,6 +15,7 @@ import numpy as np
 from .arrays import IntArray
 from .inference import Rules, exchange_scales, relative_change, standardised, update_item_scales, update_sites
 from .items import item_step, pair_statistics
+from .labels import LabelSource
 from .posterior import Posterior
 from .users import reset_without_labels, user_step
 
@@ -67,11 +68,12 @@ def run_svi(
     each: Callable[[int, float], None] | None = None,
 ) -> tuple[int, bool]:
     """Epochs of batches until z rests; then every user exact for the final items."""
+    source: LabelSource = post.ledger.labels
     begin_natural(post)
     taken, converged, epoch = 0, False, 0
     for epoch in range(1, EPOCHS + 1):
         before = standardised(post)
-        for users in post.ledger.labels.user_batches(steps.batch_size, rng):
+        for users in source.user_batches(steps.batch_size, rng):
             batch_step(post, users, steps.rho(taken), rules)
             taken += 1
         change = relative_change(before, standardised(post))

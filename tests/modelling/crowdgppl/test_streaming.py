@@ -60,15 +60,17 @@ def test_new_users_are_learned_from_their_first_labels(larger):
     assert streamed[1] < refit[1] + 0.03
 
 
+@pytest.mark.parametrize("finish", [False, True])
 @pytest.mark.parametrize("features", [False, True])
-def test_new_items_are_learned_from_their_first_labels(features):
+def test_new_items_are_learned_from_their_first_labels(features, finish):
     crowd = make_crowd(seed=8, n_users=60, n_items=20, per_user=30, features=features)
     touched = (crowd.labels.a >= 17) | (crowd.labels.b >= 17)
     X = crowd.X
-    model = fitted(crowd.labels.take(~touched), X_items=None if X is None else X[:17], n_items=17, n_users=60)
+    model = fitted(crowd.labels.take(~touched), X_items=None if X is None else X[:17], n_items=17, n_users=60,
+                   finish=finish)  # fmt: skip
     model.partial_fit(crowd.labels.take(touched), X_items=X, n_items=20)
     held = crowd.held.take((crowd.held.a >= 17) | (crowd.held.b >= 17))
-    streamed, refit = scores(model, held), scores(fitted(crowd.labels, X_items=X, n_items=20), held)
+    streamed, refit = scores(model, held), scores(fitted(crowd.labels, X_items=X, n_items=20, finish=finish), held)
     assert model.n_items_ == 20
     assert streamed[0] > refit[0] - 0.03
     assert streamed[1] < refit[1] + 0.05
@@ -93,6 +95,17 @@ def test_a_model_that_knew_too_few_users_for_its_components_starts_again(crowd):
     model.partial_fit(crowd.labels.take(crowd.labels.u >= 1))
     assert model.n_components_ == 4
     assert_allclose(model.predict_utilities(), fitted(crowd.labels).predict_utilities(), rtol=1e-6, atol=1e-8)
+
+
+def test_a_model_that_has_outgrown_its_first_labels_starts_again(crowd):
+    """Small steps alone would leave it at what the first labels could tell."""
+    order = np.random.default_rng(0).permutation(len(crowd.labels))
+    model = fitted(crowd.labels.take(order[:60]), **crowd.sizes)
+    for start in range(60, len(order), 60):
+        model.partial_fit(crowd.labels.take(order[start : start + 60]))
+    streamed, refit = scores(model, crowd.held), scores(fitted(crowd.labels), crowd.held)
+    assert streamed[0] > refit[0] - 0.02
+    assert streamed[1] < refit[1] + 0.03
 
 
 def test_the_first_partial_fit_is_a_fit(crowd):
@@ -152,6 +165,27 @@ def test_forgetting_all_labels_of_a_user_makes_them_a_stranger(crowd):
     model = fitted(crowd.labels).forget(crowd.labels.take(crowd.labels.u == 4))
     assert not model._post.users.W[4].any()
     assert model.predict_utilities(users=[4])[:, 0] == pytest.approx(model.predict_consensus())
+
+
+def test_forgetting_everything_leaves_the_prior(crowd):
+    model = fitted(crowd.labels).forget(crowd.labels)
+    assert model.predict_consensus() == pytest.approx(np.zeros(12), abs=1e-6)
+    assert model.predict_proba([0], [1], [2]) == pytest.approx([0.5], abs=1e-6)
+    relearned = scores(model.partial_fit(crowd.labels), crowd.held)
+    assert relearned[0] > 0.7
+
+
+def test_items_and_users_may_come_before_their_labels(crowd):
+    none = crowd.labels.take(np.zeros(0, dtype=int))
+    for finish in (False, True):
+        model = fitted(crowd.labels, finish=finish)
+        before, sd = model.predict_utilities(return_std=True)
+        model.partial_fit(none, n_items=14, n_users=33)
+        after, new_sd = model.predict_utilities(return_std=True)
+        assert after.shape == (14, 33)
+        assert after[:12, :30] == pytest.approx(before, abs=0.2)
+        assert not after[12:].any()
+        assert new_sd[12:].min() > np.median(sd)
 
 
 def test_a_refused_update_leaves_the_model_as_it_was(crowd):
