@@ -15,6 +15,7 @@ const OTHER_TAB = 700; // another tab is at work: ask once it has been quiet for
 const root = document.getElementById("judge");
 const store = createStore(root.dataset.store);
 const page = createPage(root);
+const isPreview = "preview" in root.dataset; // a researcher looks; nothing is kept or sent
 
 let task = JSON.parse(document.getElementById("task").textContent);
 let shown = null; // the pair on the screen
@@ -104,6 +105,10 @@ const isReady = () => !stopped && !leaving && !isUndoing() && isOpen(shown) && p
 
 const choose = (choice, reason = "") => {
   if (!isReady() || !page.offers(choice)) return;
+  if (isPreview) {
+    page.notice(page.say("preview"));
+    return;
+  }
   store.add({
     kind: "judgement",
     uuid: newId(),
@@ -187,7 +192,9 @@ const halted = (outcome, body) => {
   refresh();
 };
 
-const sender = createSender({
+const nobody = { send: () => {}, catchUp: () => {}, forget: async () => false, failing: () => false };
+
+const sender = isPreview ? nobody : createSender({
   store,
   name: root.dataset.store,
   addresses: { judgement: root.dataset.submit, retraction: root.dataset.retract, task: root.dataset.task },

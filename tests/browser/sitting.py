@@ -8,6 +8,7 @@ from playwright.sync_api import BrowserContext, Page, Response, Route, expect
 from annotation.models import Item, Judgement, Project
 from tests.conftest import make_items
 
+expect.set_options(timeout=15_000)  # ms; machines that run tests are busy
 SETTLING = 350  # ms; the page takes no answer in the first 300 ms of a pair
 SENT = "name => !Object.keys(localStorage).some(key => key.startsWith(`${name}/entry/`))"
 CHOICES = {"1": "left", "2": "right", "0": "tie", "s": "skip"}
@@ -44,8 +45,8 @@ class Sitting:
         self.scripts_failed: list[str] = []
         self.page = self.new_tab()
 
-    def new_tab(self) -> Page:
-        page = self.context.new_page()
+    def new_tab(self, context: BrowserContext | None = None) -> Page:
+        page = (context or self.context).new_page()
         page.clock.install()
         page.on("response", self._note)
         page.on("pageerror", lambda error: self.scripts_failed.append(str(error)))
