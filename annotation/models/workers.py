@@ -1,9 +1,11 @@
 """The crowd. A worker is a random code; what a platform calls them is kept apart, so that a person can be erased."""
 
 import secrets
+from datetime import datetime, timedelta
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Count, Max, Q
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
 # No letters or digits that are read as one another.
@@ -13,6 +15,23 @@ CODE_LENGTH = 10
 
 def worker_code() -> str:
     return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
+
+
+# A worker who has been silent for longer is counted as having dropped out; they may come back.
+STILL_HERE = timedelta(minutes=15)
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def by_activity(self, now: datetime) -> dict[str, int]:
+        """How many are at work now, have finished, have dropped out, or have withdrawn."""
+        seen = self.annotate(last_seen=Coalesce(Max("judgements__created_at"), "joined_at"))
+        active, here = Q(state="active"), Q(last_seen__gte=now - STILL_HERE)
+        return seen.aggregate(
+            active=Count("pk", filter=active & here),
+            finished=Count("pk", filter=Q(state="finished")),
+            dropped_out=Count("pk", filter=active & ~here),
+            withdrawn=Count("pk", filter=Q(state="withdrawn")),
+        )
 
 
 class Worker(models.Model):
@@ -28,6 +47,8 @@ class Worker(models.Model):
     outcome = models.CharField(max_length=40, blank=True)
     consented_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]

@@ -11,6 +11,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -145,10 +146,11 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
         "form": form,
         "n_items": project.items.filter(active=True).count(),
         "n_pairs": n_pairs,
-        "n_workers": project.workers.count(),
+        "workers": project.workers.by_activity(timezone.now()),
         "n_judgements": project.judgements.filter(retraction=None).count(),
         "moves": _moves(project.state, n_pairs) if request.role == Role.OWNER else [],
         "address": request.build_absolute_uri(project.get_judging_url()),
         "changes": [_told(entry) for entry in project.audit.select_related("user")[:RECENT]],
     }
-    return render(request, "annotation/project.html", context, status=status)
+    page = "annotation/_project_counts.html" if "fragment" in request.GET else "annotation/project.html"
+    return render(request, page, context, status=status)

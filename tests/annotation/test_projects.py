@@ -268,7 +268,8 @@ def test_the_project_page_gives_the_link_for_workers_and_the_counts(
     answer = log_in(owner).get("/projects/pets/")
     page = answer.content.decode()
     assert "http://testserver/s/pets/" in page
-    assert [answer.context[name] for name in ("n_items", "n_pairs", "n_workers", "n_judgements")] == [7, 9, 1, 1]
+    assert [answer.context[name] for name in ("n_items", "n_pairs", "n_judgements")] == [7, 9, 1]
+    assert answer.context["workers"] == {"active": 1, "finished": 0, "dropped_out": 0, "withdrawn": 0}
     assert "Judgements are coming in." in page
 
 
