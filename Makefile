@@ -59,6 +59,19 @@ format: $(VENV)/.dev  ## rewrite Python and templates in the house format
 bench: $(VENV)/.dev  ## every benchmark in its quick form, as JSON
 	@$(BIN)/python -m benchmarks
 
+.PHONY: drills drill-ledger load
+drills: $(VENV)/.dev  ## faults and crowds in their full numbers, on both databases (half an hour)
+	@$(BIN)/python -m tests.drills
+	@DRILLS=long $(BIN)/python -m pytest -p tests.on_postgres tests/drills tests/annotation/test_concurrency.py
+	@DRILLS=long $(BIN)/python -m pytest tests/annotation/test_concurrency.py
+
+drill-ledger: $(VENV)/.dev  ## 50,000 posts, 50 times kill -9, and nothing lost (half an hour)
+	@$(BIN)/python -m tests.drills.kills --posts 50000 --kills 50
+
+load: $(VENV)/.dev  ## judging under load: times, errors, statements of one answer; and its fsyncs
+	@$(BIN)/python -m benchmarks.judging_load
+	@$(BIN)/python -m benchmarks.fsync
+
 lock: $(VENV)/.dev  ## pin the newest allowed versions (hashes, no addresses)
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11 --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
