@@ -162,6 +162,16 @@ def test_what_was_taken_back_comes_first_again_in_the_same_place(
     assert judge(worker, "tie").judgement.round == 2
 
 
+def test_after_two_undos_the_one_just_taken_back_comes_first(
+    worker: Worker, judge: Callable[..., Receipt], rng: Random
+) -> None:
+    first, second = judge(worker).judgement, judge(worker).judgement
+    for judgement in (second, first):
+        services.retract(worker=worker, judgement=judgement.uuid, uuid=uuid.uuid4())
+    shown = pairs_of(lease_pairs(worker=worker, rng=rng))
+    assert shown[:2] == [(j.item_lo_id, j.item_hi_id) for j in (first, second)]
+
+
 def test_left_and_right_are_fair_over_ten_thousand_draws(
     worker: Worker, rng: Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
