@@ -4,6 +4,7 @@
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 20000;
 const PATIENCE = 20000; // a request without an answer for so long is lost: phones keep dead connections open
+const LONGEST_ASKED = 120000; // a server that asks for more than this is asked again all the same
 const LOCK_PATIENCE = 10000; // a tab put to sleep may hold the lock; sending twice is harmless, waiting for ever is not
 
 const wireForm = ({ key, kind, tried, ...fields }) => fields;
@@ -24,7 +25,7 @@ const alone = async (name, action) => {
   }
 };
 
-const secondsAsked = (reply) => Number(reply.headers.get("Retry-After")) || 0;
+const pauseAsked = (reply) => Math.min(1000 * Number(reply.headers.get("Retry-After")) || 0, LONGEST_ASKED);
 
 // What an answer means. Anything that is not our own JSON (a captive portal, a proxy's page) counts as no answer.
 const meaning = (status, body) => {
@@ -43,6 +44,7 @@ export const createSender = ({ store, name, addresses, csrf, report }) => {
   let stopped = false;
   let failures = 0;
   let timer = null;
+  let notBefore = 0;
   let wantsTask = false;
 
   const ask = async (address, options) => {
@@ -52,7 +54,7 @@ export const createSender = ({ store, name, addresses, csrf, report }) => {
       const reply = await fetch(address, { ...options, signal: giveUp.signal, credentials: "same-origin", redirect: "error" });
       const body = await reply.json();
       if (!isOurs(body)) return { outcome: "later", pause: 0 };
-      return { outcome: meaning(reply.status, body), body, pause: 1000 * secondsAsked(reply) };
+      return { outcome: meaning(reply.status, body), body, pause: pauseAsked(reply) };
     } catch {
       return { outcome: "later", pause: 0 };
     } finally {
@@ -107,14 +109,15 @@ export const createSender = ({ store, name, addresses, csrf, report }) => {
     again = false;
     const longest = Math.min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE);
     const pause = Math.max(asked, longest * (0.5 + Math.random() / 2)); // spread, so that a crowd does not come back at once
+    notBefore = performance.now() + asked;
     clearTimeout(timer);
-    timer = setTimeout(run, pause);
+    timer = setTimeout(run, pause + 10); // timers may be a little early
     report.waiting();
     return false;
   };
 
   const run = async () => {
-    if (busy || stopped) {
+    if (busy || stopped || performance.now() < notBefore) {
       again = busy;
       return;
     }

@@ -219,6 +219,59 @@ def test_an_answer_left_on_the_device_is_sent_from_the_closing_page_too(
     assert standing() == set(sitting.book)
 
 
+def test_a_pair_answered_on_another_device_is_said_to_be_saved(sit: Callable[..., Sitting], browser: Browser) -> None:
+    sitting = sit()
+    cookies: Any = {"cookies": sitting.context.cookies(), "origins": []}
+    other = sitting.new_tab(browser.new_context(storage_state=cookies))
+    other.goto(sitting.url)
+    sitting.press("1", other)
+    sitting.wait_until_sent(other)
+    sitting.press("2")
+    expect(sitting.page.get_by_role("alert").filter(has_text="already saved")).to_be_visible()
+    assert standing() == set(sitting.book)
+
+
+def test_two_tabs_do_not_send_the_same_answer_at_once(sit: Callable[..., Sitting]) -> None:
+    sitting = sit()
+    posts: list[Route] = []
+    sitting.context.route("**/judgements/", lambda route: posts.append(route))
+    with sitting.page.expect_request("**/judgements/"):
+        sitting.press("1")
+    other = sitting.new_tab()
+    other.goto(sitting.url)
+    sitting.ready(other)
+    assert len(posts) == 1
+    posts[0].continue_()
+    sitting.wait_until_sent(other)
+    assert len(posts) == 1
+    assert standing() == set(sitting.book)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError'); }})",
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
+        "delete Navigator.prototype.locks; delete Crypto.prototype.randomUUID",
+    ],
+    ids=["storage forbidden", "storage full", "no locks and no UUIDs, as without TLS"],
+)
+def test_a_browser_with_less_still_saves_every_answer(
+    missing: str, served: str, browser: Browser, project: Project
+) -> None:
+    make_study(project, quota=3)
+    context = browser.new_context()
+    context.add_init_script(missing)
+    sitting = Sitting(context, served).join()
+    sitting.press("1")
+    sitting.undo()
+    for key in "210":
+        sitting.press(key)
+    expect(sitting.page.get_by_role("heading", name="Thank you.")).to_be_visible()
+    assert standing() == set(sitting.book)
+    assert sitting.scripts_failed == []
+
+
 def test_an_answer_refused_for_good_is_said_in_words_and_the_pair_comes_again(
     sit: Callable[..., Sitting], project: Project
 ) -> None:
