@@ -21,6 +21,7 @@ let task = JSON.parse(document.getElementById("task").textContent);
 let shown = null; // the pair on the screen
 let shownAt = 0;
 let pressedOn = null; // the pair on the screen when the pointer went down
+let askedAbout = null; // the pair on the screen when the reasons were opened
 let leaving = false;
 let stopped = false;
 let unsentSince = null;
@@ -34,7 +35,10 @@ const openPairs = () => {
   return task.pairs.filter((pair) => !answered.includes(pair.assignment));
 };
 
-const doneSoFar = () => Math.min(task.total, Math.max(0, task.done + queued("judgement").length - queued("retraction").length));
+const doneSoFar = () => {
+  const done = task.done + queued("judgement").length - queued("retraction").length;
+  return Math.min(task.total, Math.max(0, done));
+};
 
 const isUndoing = () => queued("retraction").length > 0 && !sender.failing();
 
@@ -43,7 +47,7 @@ const canUndo = () => {
   return !stopped && last?.kind !== "retraction" && Boolean(last ?? task.undo);
 };
 
-const isUnsent = () => store.entries().length > 0 && (sender.failing() || !navigator.onLine || performance.now() - unsentSince > SLOW);
+const isSlow = () => sender.failing() || !navigator.onLine || performance.now() - unsentSince > SLOW;
 
 // What is shown ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +76,12 @@ const rest = () => {
   }
   if (!kept && !sender.failing()) sender.catchUp();
   shown = null;
-  page.rest(sender.failing() || !navigator.onLine ? page.say("offline", { n: kept }) : page.say("sending"));
+  page.rest(page.say(whyWaiting(), { n: kept }));
+};
+
+const whyWaiting = () => {
+  if (!navigator.onLine) return "offline";
+  return sender.failing() ? "away" : "sending";
 };
 
 const refresh = () => {
@@ -81,7 +90,7 @@ const refresh = () => {
   unsentSince = kept ? unsentSince ?? performance.now() : null;
   if (!stopped) showPair();
   page.progress(doneSoFar(), task.total);
-  page.unsent(isUnsent() ? kept : 0);
+  page.unsent(kept && isSlow() ? kept : 0);
   page.lock(stopped || !shown || isUndoing());
   page.allowUndo(canUndo());
   if (kept && !stopped) window.addEventListener("beforeunload", warn);
@@ -101,7 +110,9 @@ const reload = () => {
 
 // What the worker does -----------------------------------------------------------------------------------------------
 
-const isReady = () => !stopped && !leaving && !isUndoing() && isOpen(shown) && performance.now() - shownAt >= SETTLING;
+const isTooSoon = () => performance.now() - shownAt < SETTLING;
+
+const isReady = () => !stopped && !leaving && !isUndoing() && isOpen(shown) && !isTooSoon();
 
 const choose = (choice, reason = "") => {
   if (!isReady() || !page.offers(choice)) return;
@@ -127,11 +138,17 @@ const choose = (choice, reason = "") => {
 };
 
 const askWhy = () => {
-  if (isReady()) page.askWhy();
+  if (!isReady()) return;
+  askedAbout = shown;
+  page.askWhy();
+};
+
+const giveReason = (reason) => {
+  if (askedAbout === shown) choose("skip", reason);
 };
 
 const undo = async () => {
-  if (!canUndo() || performance.now() - shownAt < SETTLING) return;
+  if (!canUndo() || isTooSoon()) return;
   const last = store.last();
   page.saved(false);
   page.announce(page.say("undone"));
@@ -150,8 +167,8 @@ const settled = (entry, outcome, body) => {
   if (body.next) task = body.next;
   if (entry.kind === "retraction") shown = null;
   page.saved(outcome === "done" && entry.kind === "judgement" && !store.entries().length);
-  if (outcome === "already") page.notice(entry.kind === "judgement" ? page.say("already") : `${body.title} ${body.detail}`);
-  if (outcome === "refused") page.notice(`${body.title} ${body.detail}`);
+  if (outcome === "already" && entry.kind === "judgement") page.notice(page.say("already"));
+  else if (outcome !== "done") page.notice(`${body.title} ${body.detail}`);
   if (!body.next) sender.catchUp();
   keepOutdated(false);
   refresh();
@@ -202,7 +219,7 @@ const sender = isPreview ? nobody : createSender({
   report: { settled, task: learned, stopped: halted, waiting: refresh },
 });
 
-// Other tabs, and coming back ------------------------------------------------------------------------------------------
+// Other tabs, and coming back ----------------------------------------------------------------------------------------
 
 let quiet = null;
 let hiddenAt = null;
@@ -221,7 +238,7 @@ const visibilityChanged = () => {
   else if (store.entries().length || performance.now() - hiddenAt > AWAY) sender.catchUp();
 };
 
-// The wires ------------------------------------------------------------------------------------------------------------
+// The wires ----------------------------------------------------------------------------------------------------------
 
 const commands = {
   first: () => choose("left"),
@@ -258,7 +275,7 @@ window.addEventListener("pageshow", (event) => { if (event.persisted) sender.cat
 document.addEventListener("visibilitychange", visibilityChanged);
 page.prepare();
 page.onChoice(byPointer);
-page.onReason((reason) => choose("skip", reason));
+page.onReason(giveReason);
 page.onUndo(undo);
 page.onReload(reload);
 startKeys();

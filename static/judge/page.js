@@ -43,7 +43,10 @@ export const createPage = (root) => {
     byId("pair-heading").focus({ preventScroll: true });
   };
 
+  const announce = (text) => setText(byId("announce"), text);
+
   const rest = (text) => {
+    announce(text);
     setText(byId("rest-words"), text);
     byId("pair").hidden = true;
     byId("rest").hidden = false;
@@ -71,12 +74,14 @@ export const createPage = (root) => {
     unsent,
     offers: (choice) => choices.some((button) => button.dataset.choice === choice),
     saved: (visible) => { byId("saved").hidden = !visible; },
-    announce: (text) => setText(byId("announce"), text),
+    announce,
     allowUndo: (allowed) => { byId("undo").disabled = !allowed; },
     note: () => note?.value.trim() ?? "",
     askWhy: () => reasons.showModal(),
     showHelp: () => help.showModal(),
-    onChoice: (action) => choices.forEach((button) => button.addEventListener("click", (event) => action(button.dataset.choice, event))),
+    onChoice: (action) => choices.forEach((button) => {
+      button.addEventListener("click", (event) => action(button.dataset.choice, event));
+    }),
     onReason: (action) => {
       const pick = (button) => {
         reasons.close();

@@ -36,7 +36,7 @@ const meaning = (status, body) => {
   return [400, 404, 413, 415, 422].includes(status) ? "refused" : "later";
 };
 
-const isOurs = (body) => body !== null && typeof body === "object" && ("pairs" in body || "next" in body || "title" in body);
+const isOurs = (body) => ["pairs", "next", "title"].some((name) => Object.hasOwn(Object(body), name));
 
 export const createSender = ({ store, name, addresses, csrf, report }) => {
   let busy = false;
@@ -51,7 +51,7 @@ export const createSender = ({ store, name, addresses, csrf, report }) => {
     const giveUp = new AbortController();
     const clock = setTimeout(() => giveUp.abort(), PATIENCE);
     try {
-      const reply = await fetch(address, { ...options, signal: giveUp.signal, credentials: "same-origin", redirect: "error" });
+      const reply = await fetch(address, { ...options, signal: giveUp.signal, redirect: "error" });
       const body = await reply.json();
       if (!isOurs(body)) return { outcome: "later", pause: 0 };
       return { outcome: meaning(reply.status, body), body, pause: pauseAsked(reply) };
@@ -108,7 +108,8 @@ export const createSender = ({ store, name, addresses, csrf, report }) => {
     failures += 1;
     again = false;
     const longest = Math.min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE);
-    const pause = Math.max(asked, longest * (0.5 + Math.random() / 2)); // spread, so that a crowd does not come back at once
+    const spread = 0.5 + Math.random() / 2; // so that a crowd does not come back all at once
+    const pause = Math.max(asked, longest * spread);
     notBefore = performance.now() + asked;
     clearTimeout(timer);
     timer = setTimeout(run, pause + 10); // timers may be a little early

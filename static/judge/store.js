@@ -12,7 +12,7 @@ export const newId = () => {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 };
 
-// A browser may forbid storage or have no room left. The answer then lives as long as the page, which says so on closing.
+// A browser may forbid storage or have no room left. The answer then lives as long as the page, which warns on closing.
 const forgetful = (area) => {
   const memory = new Map();
   const attempt = (action) => {

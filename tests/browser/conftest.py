@@ -61,4 +61,3 @@ def served(transactional_db: None) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(timeout=20)
-

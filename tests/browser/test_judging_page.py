@@ -157,7 +157,7 @@ def test_offline_the_worker_goes_on_with_five_pairs_and_is_told_plainly(sit: Cal
     for unsent in range(1, 6):
         sitting.press("1")
         expect(page.get_by_text(f"unsent: {unsent}")).to_be_visible()
-    expect(page.get_by_text("You are offline. Answers kept on this device: 5.")).to_be_visible()
+    expect(page.locator("#rest-words")).to_contain_text("You are offline. Answers kept on this device: 5.")
     expect(page.locator("[data-choice=left]")).to_be_disabled()
     assert Judgement.objects.count() == 0
 
@@ -395,7 +395,7 @@ def test_axe_finds_nothing_on_any_page_of_a_worker(
     context.set_offline(True)
     sitting.press("1")
     sitting.press("2")
-    expect(page.get_by_text("You are offline.")).to_be_visible()
+    expect(page.locator("#rest-words")).to_contain_text("You are offline.")
     assert violations(page) == ""
     context.set_offline(False)
     expect(page.get_by_role("heading", name="Thank you.")).to_be_visible()
