@@ -20,7 +20,7 @@ from .start import begin
 from .users import user_step
 
 TYPICAL_VARIANCE = 20.0  # the centre of the search: total prior variance of the personal part
-SPREAD = 0.5  # sd of its log-normal prior: it matters only where labels are few
+SPREAD = 0.7  # sd of its log-normal prior: it matters only where labels are few
 FACTOR = 4.0  # between neighbouring candidates
 FURTHEST = 3  # candidates on either side
 BASE_ITERATIONS, CANDIDATE_ITERATIONS = 8, 5

@@ -61,28 +61,29 @@ class PairStatistics:
     blocks: list[tuple[sparse.csr_array, FloatArray, FloatArray]]  # lam by (pair, user); W~; Omega of the users
     R: FloatArray  # (Qn, C + 1)
     factor: float
-    T: FloatArray | None = None  # (Qn, C + 1, C + 1) where it fits
+    T: FloatArray | None = None  # (C + 1, Qn, C + 1) where it fits
+
+    def form_row(self, c: int) -> FloatArray:
+        """(Qn, C + 1): row c of every T, from the labels; small enough to stay in cache."""
+        parts = [lam @ second_moments(W, Omega, c) for lam, W, Omega in self.blocks]
+        total = sum(parts[1:], start=parts[0]) if parts else np.zeros_like(self.R)
+        return np.asarray(total if self.factor == 1.0 else self.factor * total)
 
     def row(self, c: int) -> FloatArray:
         """(Qn, C + 1): row c of every T."""
-        if self.T is not None:
-            return self.T[:, c, :]
-        total = np.zeros_like(self.R)
-        for lam, W, Omega in self.blocks:
-            total += self.factor * (lam @ second_moments(W, Omega, c))
-        return total
+        return self.form_row(c) if self.T is None else self.T[c]
 
     @property
     def diagonal(self) -> FloatArray:
-        """(Qn, C + 1): the diagonal of every T."""
+        """(C + 1, Qn): the diagonal of every T."""
         if self.T is not None:
-            return np.ascontiguousarray(np.einsum("qcc->qc", self.T))
+            return np.ascontiguousarray(np.einsum("cqc->cq", self.T))
         total = np.zeros_like(self.R)
         for lam, W, Omega in self.blocks:
             second = W * W
             second[:, 1:] += np.einsum("ucc->uc", Omega)
             total += self.factor * (lam @ second)
-        return total
+        return np.ascontiguousarray(total.T)
 
 
 @dataclass
@@ -95,26 +96,20 @@ class KeptStatistics:
 
     pair_a: IntArray
     pair_b: IntArray
-    E: FloatArray  # (U, (C + 1)^2) E[w~ w~^T] of each user
-    T: FloatArray  # (Qn, (C + 1)^2)
+    T: FloatArray  # (C + 1, Qn, C + 1)
     stale: IntArray  # users who have moved since
 
     def serves(self, ledger: Ledger) -> bool:
-        """Whether users and pairs are still the same."""
-        same = np.array_equal(self.pair_a, ledger.pair_a) and np.array_equal(self.pair_b, ledger.pair_b)
-        return same and len(self.E) == ledger.n_users
+        """Whether the pairs are still the same."""
+        return np.array_equal(self.pair_a, ledger.pair_a) and np.array_equal(self.pair_b, ledger.pair_b)
 
 
-def second_moments(W: FloatArray, Omega: FloatArray, c: int | None = None) -> FloatArray:
-    """E[w~ w~^T] of each user, flat; or its row c."""
-    if c is not None:
-        out = W[:, c : c + 1] * W
-        if c > 0:
-            out[:, 1:] += Omega[:, c - 1]
-        return out
-    full = W[:, :, None] * W[:, None, :]
-    full[:, 1:, 1:] += Omega
-    return full.reshape(len(W), -1)
+def second_moments(W: FloatArray, Omega: FloatArray, c: int) -> FloatArray:
+    """Row c of E[w~ w~^T] of each user, (U, C + 1)."""
+    out = W[:, c : c + 1] * W
+    if c > 0:
+        out[:, 1:] += Omega[:, c - 1]
+    return out
 
 
 def pair_statistics(
@@ -135,39 +130,37 @@ def pair_statistics(
         R += factor * (block.matrix(tau, n_pairs) @ W)
         parts.append((block.matrix(lam, n_pairs), W, users.Omega[block.users]))
     statistics = PairStatistics(parts, R, factor)
-    if n_pairs * K * K * 8 <= STATISTICS_BYTES:
-        T = parts[0][0] @ second_moments(*parts[0][1:]) if parts else np.zeros((n_pairs, K * K))
-        for weights, W, Omega in parts[1:]:
-            T += weights @ second_moments(W, Omega)
-        statistics.T = (T if factor == 1.0 else factor * T).reshape(n_pairs, K, K)
+    if fits_in_memory(n_pairs, K):
+        T = np.empty((K, n_pairs, K))
+        for c in range(K):
+            T[c] = statistics.form_row(c)
+        statistics.T = T
     return statistics
+
+
+def fits_in_memory(n_pairs: int, K: int) -> bool:
+    """Whether the T of all pairs is small enough to hold."""
+    return n_pairs * K * K * 8 <= STATISTICS_BYTES
 
 
 def kept_statistics(
     ledger: Ledger, lam: FloatArray, tau: FloatArray, users: Users, kept: KeptStatistics | None
 ) -> tuple[PairStatistics, KeptStatistics | None]:
     """`pair_statistics` of all labels, formed anew only for the pairs of users who have moved."""
-    K = users.W.shape[1] + 1
-    if len(ledger.blocks) != 1 or ledger.n_pairs * K * K * 8 > STATISTICS_BYTES:
-        return pair_statistics(ledger, lam, tau, users), None
+    if len(ledger.blocks) != 1 or kept is None or not kept.serves(ledger):
+        statistics = pair_statistics(ledger, lam, tau, users)
+        if statistics.T is None or len(ledger.blocks) != 1:
+            return statistics, None
+        return statistics, KeptStatistics(ledger.pair_a, ledger.pair_b, statistics.T, np.zeros(0, dtype=np.int64))
     W = np.hstack((np.ones((len(users.W), 1)), users.W))
-    R = ledger.blocks[0].matrix(tau, ledger.n_pairs) @ W
-    if kept is not None and kept.serves(ledger):
-        renew(kept, ledger, lam, W, users.Omega)
-    else:
-        E = second_moments(W, users.Omega)
-        T = ledger.blocks[0].matrix(lam, ledger.n_pairs) @ E
-        kept = KeptStatistics(ledger.pair_a, ledger.pair_b, E, T, np.zeros(0, dtype=np.int64))
-    return PairStatistics([], R, 1.0, kept.T.reshape(ledger.n_pairs, K, K)), kept
-
-
-def renew(kept: KeptStatistics, ledger: Ledger, lam: FloatArray, W: FloatArray, Omega: FloatArray) -> None:
-    """The kept statistics of users who have moved, and of every pair that they have judged, formed anew."""
-    kept.E[kept.stale] = second_moments(W[kept.stale], Omega[kept.stale])
     touched = np.zeros(ledger.n_pairs, dtype=bool)
     touched[ledger.q[ledger.rows_of(kept.stale)]] = True
     rows = np.flatnonzero(touched)
-    kept.T[rows] = ledger.block_of_pairs(touched).matrix(lam, ledger.n_pairs)[rows] @ kept.E
+    changed = ledger.block_of_pairs(touched).matrix(lam, ledger.n_pairs)[rows]
+    for c, row in enumerate(kept.T):
+        row[rows] = changed @ second_moments(W, users.Omega, c)
+    R = ledger.blocks[0].matrix(tau, ledger.n_pairs) @ W
+    return PairStatistics([], R, 1.0, kept.T), kept
 
 
 def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:
@@ -254,7 +247,7 @@ def item_step(
     diagonal = statistics.diagonal
     factors = []
     for c in items.components:
-        target = evidence(space, ledger, diagonal[:, c]) + s[c] * identity
+        target = evidence(space, ledger, diagonal[c]) + s[c] * identity
         if items.precision is not None:
             target = items.precision[c] = (1.0 - rho) * items.precision[c] + rho * target
         factors.append(linalg.cholesky(target, lower=True, check_finite=False))

@@ -64,15 +64,21 @@ def test_redundant_components_shrink_under_learned_scales():
     assert in_use(model) == 1
 
 
+def true_axes(crowd):
+    """How many principal axes of the true personal part are above 5 % of the largest: a drawn one may be weaker."""
+    size = np.linalg.svd((crowd.V - crowd.V.mean(axis=0)) @ crowd.W.T, compute_uv=False) ** 2
+    return int((size > 0.05 * size[0]).sum())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("components", [1, 3])
 def test_the_energies_count_the_true_tastes(components):
-    """U = 25, N = 100, 2,304 labels; right in at least four of five crowds."""
+    """U = 25, N = 100, 2,300 labels; right in at least four of five crowds."""
     right = 0
     for seed in range(5):
         crowd = make_crowd(seed, 25, 100, 92, components, variance=float(components), consensus=1.0, features=True)
         model = CrowdGPPL(10).fit(crowd.labels, X_items=crowd.X)
-        right += in_use(model) == components
+        right += in_use(model) == true_axes(crowd)
     assert right >= 4
 
 

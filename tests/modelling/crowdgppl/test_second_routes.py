@@ -62,7 +62,7 @@ def test_pair_statistics_are_sums_over_labels(crowd):
         T[q] += post.lam[p] * second
         R[q] += post.tau[p] * w
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
-    assert_allclose(statistics.T, T, rtol=RTOL, atol=1e-12)
+    assert_allclose(statistics.T, T.transpose(1, 0, 2), rtol=RTOL, atol=1e-12)
     assert_allclose(statistics.R, R, rtol=RTOL, atol=1e-12)
 
 
