@@ -8,7 +8,7 @@ import numpy as np
 
 from modelling.crowdgppl import CrowdGPPL
 from modelling.features import TextFeatures, default_item_kernel
-from modelling.inputs import Inputs
+from modelling.inputs import Inputs, News
 
 Progress = Callable[..., None]
 
@@ -44,6 +44,14 @@ def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = Non
     X_items = features.transform(texts, numeric=numeric_columns(inputs))
     model.fit(inputs.labels, X_items=X_items, n_items=len(inputs.items), n_users=len(inputs.workers))
     return model, features
+
+
+def step(model: CrowdGPPL, news: News) -> None:
+    """The model has learned what came since and forgotten what was taken back, without starting again."""
+    if len(news.forgotten):
+        model.forget(news.forgotten)
+    if len(news.learned):
+        model.partial_fit(news.learned, n_items=model.n_items_, n_users=len(news.worker_ids))
 
 
 def numeric_columns(inputs: Inputs) -> np.ndarray | None:

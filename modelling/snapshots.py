@@ -40,12 +40,17 @@ def current_snapshot(project: Project) -> ModelSnapshot | None:
 
 
 def load_fitted(snapshot: ModelSnapshot) -> Fitted:
-    """The estimator as it was published."""
-    return _load(snapshot.project, snapshot.checksum)
+    """The estimator as it was published, for reading: kept in memory and shared between pages."""
+    return _shared(snapshot.project, snapshot.checksum)
 
 
 @lru_cache(maxsize=8)
-def _load(project: Project, checksum: str) -> Fitted:
+def _shared(project: Project, checksum: str) -> Fitted:
+    return read_fitted(project, checksum)
+
+
+def read_fitted(project: Project, checksum: str) -> Fitted:
+    """An estimator of one's own, which may go on learning."""
     stored = arrays.load(project, checksum)
     model = CrowdGPPL.from_state(_part(stored, "model."))
     features = TextFeatures.from_state(_part(stored, "features."))
@@ -59,16 +64,15 @@ def save_arrays(project: Project, fitted: Fitted) -> str:
 
 
 def describe(
-    project: Project, inputs: Inputs, settings: ModelSettings, fitted: Fitted, seconds: float, checksum: str
+    inputs: Inputs, settings: ModelSettings, fitted: Fitted, parent: ModelSnapshot | None, kind: str
 ) -> ModelSnapshot:
     """The row of a new snapshot, not yet saved: everything needed to explain it later."""
-    model = fitted.model
+    model, step = fitted.model, kind == ModelSnapshot.Kind.STEP
     bounds = [float(bound) for bound in model.lower_bounds_ if np.isfinite(bound)]
     return ModelSnapshot(
-        project=project,
-        parent=current_snapshot(project),
-        kind=ModelSnapshot.Kind.REFIT,
-        first_sequence=1,
+        parent=parent,
+        kind=kind,
+        first_sequence=parent.last_sequence + 1 if parent and step else 1,
         last_sequence=inputs.moment.sequence,
         inputs_revision=inputs.moment.inputs_revision,
         included=len(inputs.labels),
@@ -84,20 +88,20 @@ def describe(
             "warnings": [str(warning) for warning in model.warnings_],
             "bounds": bounds,
         },
-        checksum=checksum,
-        seconds=round(seconds, 3),
     )
 
 
 def consensus_scores(inputs: Inputs, fitted: Fitted, seed: int) -> list[ConsensusScore]:
     """One score per active item, ranked; the snapshot is filled in when it is published."""
-    shown = np.array([position for position, item in enumerate(inputs.items) if item.active])
-    mean, cov = fitted.model.predict_consensus(items=shown, return_cov=True)
+    ranked = [place for place, item in enumerate(inputs.items) if item.active]
+    items = [inputs.items[place] for place in ranked]
+    positions = item_positions(fitted, items)
+    mean, cov = fitted.model.predict_consensus(items=positions, return_cov=True)
     ranking = rank_items(mean, cov, np.random.default_rng(seed))
-    counts, spread = inputs.judgements_per_item[shown], polarisation(fitted.model, shown)
+    counts, spread = inputs.judgements_per_item[ranked], polarisation(fitted.model, positions)
     return [
         ConsensusScore(
-            item=inputs.items[position],
+            item=item,
             mean=mean[row],
             sd=float(np.sqrt(max(cov[row, row], 0.0))),
             rank=ranking.rank[row],
@@ -107,7 +111,7 @@ def consensus_scores(inputs: Inputs, fitted: Fitted, seed: int) -> list[Consensu
             polarisation=spread[row],
             judgements=counts[row],
         )
-        for row, position in enumerate(shown)
+        for row, item in enumerate(items)
     ]
 
 

@@ -8,6 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,10 +18,19 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from annotation.models import Judgement, Project, Retraction
-from modelling.fitting import ModelSettings, fit
-from modelling.inputs import Inputs, moment_of, read_inputs
+from modelling.arrays import Damaged
+from modelling.fitting import ModelSettings, fit, step
+from modelling.inputs import Inputs, ids_of, moment_of, news_since, read_inputs
 from modelling.models import ConsensusScore, ModelSnapshot, UpdaterBeat, UpdateState
-from modelling.snapshots import Fitted, consensus_scores, describe, save_arrays
+from modelling.snapshots import (
+    CODE_VERSION,
+    Fitted,
+    consensus_scores,
+    current_snapshot,
+    describe,
+    read_fitted,
+    save_arrays,
+)
 
 log = logging.getLogger("concord.updater")
 
@@ -92,29 +102,55 @@ def _oldest_new_event(state: UpdateState) -> datetime:
 
 
 def update(project: Project, owner: str) -> ModelSnapshot | None:
-    """Reads, fits outside any transaction, and publishes. With too little to learn from, only says how far it read."""
+    """Reads, learns outside any transaction, publishes. With too little to learn from, only says how far it read."""
     began = time.perf_counter()
     inputs = read_inputs(project)
     if len(inputs.items) < MIN_ITEMS or not len(inputs.labels):
         _finish(project, owner, inputs, current=None)
         return None
-    settings = ModelSettings.of(project.model_settings)
-    model, features = fit(inputs, settings, progress=Heartbeat(project, owner))
-    fitted = Fitted(
-        model,
-        features,
-        np.array([item.pk for item in inputs.items]),
-        np.array([worker.pk for worker in inputs.workers]),
-    )
+    settings, parent = ModelSettings.of(project.model_settings), current_snapshot(project)
+    fitted = learn_on(parent, inputs, settings)
+    kind = ModelSnapshot.Kind.STEP if fitted else ModelSnapshot.Kind.REFIT
+    fitted = fitted or start_again(inputs, settings, Heartbeat(project, owner))
     scores = consensus_scores(inputs, fitted, settings.seed)
     _refuse_nonsense(scores)
-    checksum = save_arrays(project, fitted)
-    snapshot = describe(project, inputs, settings, fitted, time.perf_counter() - began, checksum)
+    snapshot = describe(inputs, settings, fitted, parent, kind)
+    snapshot.project, snapshot.checksum = project, save_arrays(project, fitted)
+    snapshot.seconds = round(time.perf_counter() - began, 3)
     publish(snapshot, scores, owner, inputs)
-    log.info(
-        "published", extra={"project": project.slug, "snapshot": snapshot.number, "sequence": snapshot.last_sequence}
-    )
+    facts = {"project": project.slug, "snapshot": snapshot.number, "sequence": snapshot.last_sequence}
+    log.info("published", extra=facts)
     return snapshot
+
+
+def learn_on(parent: ModelSnapshot | None, inputs: Inputs, settings: ModelSettings) -> Fitted | None:
+    """The parent's model with what is new, or None where a fit from scratch is called for."""
+    if parent is None or not may_step(parent, inputs, settings):
+        return None
+    try:
+        fitted = read_fitted(parent.project, parent.checksum)
+    except Damaged:
+        return None
+    if not {item.pk for item in inputs.items} <= set(fitted.item_ids.tolist()):
+        return None
+    news = news_since(inputs, parent.last_sequence, fitted.item_ids, fitted.worker_ids)
+    step(fitted.model, news)
+    return replace(fitted, worker_ids=news.worker_ids)
+
+
+def may_step(parent: ModelSnapshot, inputs: Inputs, settings: ModelSettings) -> bool:
+    """Same inputs, settings and code, enough workers for every component, and less than twice the data of the refit."""
+    same = (parent.inputs_revision, parent.settings, parent.code_version)
+    if same != (inputs.moment.inputs_revision, settings.as_dict(), CODE_VERSION):
+        return False
+    refits = ModelSnapshot.objects.filter(project=parent.project, kind=ModelSnapshot.Kind.REFIT)
+    last = refits.filter(number__lte=parent.number).latest()
+    return len(inputs.workers) > settings.n_components and len(inputs.labels) < 2 * last.included
+
+
+def start_again(inputs: Inputs, settings: ModelSettings, progress: "Heartbeat") -> Fitted:
+    model, features = fit(inputs, settings, progress=progress)
+    return Fitted(model, features, ids_of(inputs.items), ids_of(inputs.workers))
 
 
 def _refuse_nonsense(scores: list[ConsensusScore]) -> None:

@@ -56,10 +56,9 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
 def _held(worker: Worker) -> list[Assignment]:
     """Open leases: what was taken back last comes first, then the others in the order given."""
     leases = Assignment.objects.filter(worker=worker, closed_at=None).select_related("item_lo", "item_hi")
-    again, others = [], []
-    for lease in leases.order_by("pk"):
-        (again if lease.purpose == Assignment.Purpose.AGAIN else others).append(lease)
-    return again[::-1] + others
+    in_order = list(leases.order_by("pk"))
+    again = [lease for lease in in_order if lease.purpose == Assignment.Purpose.AGAIN]
+    return again[::-1] + [lease for lease in in_order if lease not in again]
 
 
 def _renew(held: list[Assignment], project: Project, now: datetime) -> list[Assignment]:

@@ -202,3 +202,79 @@ def test_an_updater_says_that_it_lives(db: None) -> None:
     assert updating.updater_is_alive()
     UpdaterBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     assert not updating.updater_is_alive()
+
+
+@pytest.fixture
+def many(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
+    """Twelve workers, more than there are components, with six answers each."""
+    Project.objects.update(redundancy=100)
+    project.refresh_from_db()
+    workers = [services.enrol(project=project) for _ in range(12)]
+    for number, worker in enumerate(workers):
+        for turn in range(6):
+            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
+    return workers
+
+
+def test_new_judgements_are_learned_in_a_step_with_its_parent(
+    project: Project, many: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    first = updating.run_one("one")
+    newcomer = services.enrol(project=project)
+    judge(many[0], "left")
+    judge(newcomer, "right")
+    second = updating.run_one("one")
+    assert (first.kind, second.kind, second.parent) == ("refit", "step", first)
+    assert (second.first_sequence, second.last_sequence, second.included) == (73, 74, 74)
+    assert load_fitted(second).position_of_worker(newcomer.pk) == 12
+    assert load_fitted(first).position_of_worker(newcomer.pk) is None
+    assert list(problems_of(project)) == []
+
+
+def test_a_step_comes_close_to_a_refit_of_the_same_judgements(
+    project: Project, many: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    updating.run_one("one")
+    for worker in many[:8]:
+        judge(worker, "left")
+    step = updating.run_one("one")
+    ledger.raise_inputs_revision(project.pk)
+    refit = updating.run_one("one")
+    assert (step.kind, refit.kind, step.included, refit.included) == ("step", "refit", 80, 80)
+    means = [dict(snapshot.scores.values_list("item_id", "mean")) for snapshot in (step, refit)]
+    stepped, fitted = (np.array([mean[pk] for pk in sorted(means[0])]) for mean in means)
+    assert np.corrcoef(stepped, fitted)[0, 1] > 0.95
+
+
+def test_a_retracted_judgement_is_forgotten_in_a_step(
+    project: Project, many: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    updating.run_one("one")
+    known = Judgement.objects.filter(worker=many[3]).latest("sequence")
+    fresh = judge(many[4]).judgement
+    for judgement in (known, fresh):
+        services.retract(worker=judgement.worker, judgement=judgement.uuid, uuid=judgement.uuid)
+    snapshot = updating.run_one("one")
+    assert (snapshot.kind, snapshot.included, snapshot.excluded) == ("step", 71, {"retracted": 2})
+    assert list(problems_of(project)) == []
+
+
+def test_it_starts_again_when_the_data_have_doubled_or_the_settings_changed(
+    project: Project, many: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    first = updating.run_one("one")
+    ModelSnapshot.objects.filter(pk=first.pk).update(included=36)
+    judge(many[0])
+    assert updating.run_one("one").kind == "refit"
+    services.change_project(project=project, user=None, changes={"model_settings": {"n_components": 4}})
+    changed = updating.run_one("one")
+    assert (changed.kind, changed.settings["n_components"]) == ("refit", 4)
+
+
+def test_damaged_arrays_lead_to_a_fresh_start_not_to_a_failure(
+    project: Project, many: list[Worker], judge: Callable[..., Receipt], settings
+) -> None:
+    first = updating.run_one("one")
+    (settings.DATA_DIR / "snapshots" / str(project.pk) / f"{first.checksum}.npz").unlink()
+    judge(many[0])
+    assert updating.run_one("one").kind == "refit"
