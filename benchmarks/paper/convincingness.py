@@ -7,7 +7,7 @@ of one group settings are chosen on the labels of the other three, by leaving to
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,7 +94,7 @@ def measure(
         train = corpus.labels.take(np.flatnonzero(corpus.label_fold != fold))
         record: dict[str, Any] = {"fold": fold, "group": group, "settings": settings[group]}
         for method in options.method:
-            record[method] = run(method, settings[group], corpus, train, X, fold)
+            record[method] = run(method, settings[group], corpus, train, whitenings, fold)
             tell(f"fold {fold} {method}: " + " ".join(f"{value:.3f}" for value in record[method]["figures"].values()))
         runs.append(record)
     return runs
@@ -168,16 +168,18 @@ def choose_ridge(
 
 
 def run(
-    method: str, settings: Settings, corpus: Corpus, train: PairwiseLabels, X: np.ndarray, fold: int
+    method: str, settings: Settings, corpus: Corpus, train: PairwiseLabels, whitenings: Whitenings, fold: int
 ) -> dict[str, Any]:
-    """The figures of one method on one fold, and the CPU seconds of its fit."""
-    makers = {
-        "crowdgppl": lambda: settings.personal.estimator(),
-        "gppl": lambda: settings.shared.estimator(),
-        "bradley_terry": lambda: BradleyTerry(item_kernel=settings.shared.item_kernel),
-        "linear": lambda: LinearPreference(settings.ridge),
+    """The figures of one method on one fold, and the CPU seconds of its fit; kernels are tabulated once for all."""
+    table, X, numbers = whitenings.table(settings.shared.item_kernel), whitenings.X_items, whitenings.numbers
+    makers: dict[str, tuple[Callable[[], Any], Any]] = {
+        "crowdgppl": (lambda: settings.personal.estimator(item_kernel=table), numbers),
+        "gppl": (lambda: settings.shared.estimator(item_kernel=table), numbers),
+        "bradley_terry": (lambda: BradleyTerry(item_kernel=table), numbers),
+        "linear": (lambda: LinearPreference(settings.ridge), X),
     }
-    model, seconds = timed(lambda: makers[method]().fit(train, X_items=X, n_users=corpus.labels.n_users))
+    make, rows = makers[method]
+    model, seconds = timed(lambda: make().fit(train, X_items=rows, n_users=corpus.labels.n_users))
     return {"figures": score_fold(corpus, fold, model), "seconds": seconds}
 
 

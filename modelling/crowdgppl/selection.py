@@ -105,6 +105,7 @@ class Whitenings:
     n_items: int
     largest: int = 200  # no candidate may ask for more directions
     _spaces: dict[Kernel, ItemSpace] = field(default_factory=dict, repr=False)
+    _tables: dict[Kernel, Tabulated] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, X_items: npt.ArrayLike | None, n_items: int | None = None, largest: int = 200) -> Whitenings:
@@ -128,8 +129,20 @@ class Whitenings:
     def _factorised(self, kernel: Kernel) -> ItemSpace:
         if self.X_items is None:
             return ItemSpace(self.n_items)
-        table = Tabulated(kernel.fit(self.X_items)(self.X_items))
-        return spectral_space(np.arange(self.n_items, dtype=np.float64)[:, None], table, self.largest)
+        return spectral_space(self.numbers, self.table(kernel), self.largest)
+
+    @property
+    def numbers(self) -> FloatArray:
+        """(N, 1): the only feature that a tabulated kernel asks of an item."""
+        return np.arange(self.n_items, dtype=np.float64)[:, None]
+
+    def table(self, kernel: Kernel) -> Tabulated:
+        """All values of a kernel, computed once: for many fits to labels of the same known items."""
+        if self.X_items is None:
+            raise ValueError("Items without features have no kernel to tabulate.")
+        if kernel not in self._tables:
+            self._tables[kernel] = Tabulated(kernel.fit(self.X_items)(self.X_items))
+        return self._tables[kernel]
 
 
 def leading_part(space: ItemSpace, M: int | None) -> ItemSpace:
