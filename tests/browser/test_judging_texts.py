@@ -86,5 +86,5 @@ def test_the_watch_would_have_noticed(watched: Sitting) -> None:
     page.goto(watched.url)
     assert unharmed(page)
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
-    page.wait_for_function("violations.length > 0")
+    page.wait_for_function("() => violations.length > 0")
     assert not unharmed(page)
