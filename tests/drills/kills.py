@@ -24,24 +24,28 @@ from tests.drills.ledger import Ledger, check
 from tests.drills.waiting import wait_until
 
 SLUG = "drill"
-RESTART_SECONDS = 10  # D1: the server is back within this on an idle machine
 LONGEST_AIM = 0.2  # a kill comes up to this long after its turn, so that it falls anywhere in a request
 TURN_SECONDS = 1800
 
 
-def drill(install: Install, *, posts: int, kills: int, clients: int, items: int, seed: int) -> dict[str, Any]:
+def drill(
+    install: Install, *, posts: int, kills: int, clients: int, items: int, seed: int, updater: bool = True
+) -> dict[str, Any]:
     """Figures of one whole drill on this empty install."""
+    serve = [] if updater else ["--no-updater"]
     install.prepare(SLUG, items=items, update_batch=500)
     book = install.folder / "ledger.csv"
     rng = Random(seed)
     with install, Ledger(book) as ledger:
         began, cpu = time.perf_counter(), time.process_time()
-        starts = [install.start()]
+        starts = [install.start(*serve)]
         crowd = Crowd(install, SLUG, clients, seed, ledger)
         crowd.join()
         with crowd.answering(posts):
             for turn in sorted(rng.sample(range(posts * 19 // 20), kills)):
-                starts.append(kill_and_restart(install, crowd, turn, rng.random() * LONGEST_AIM))
+                kill_after(install, crowd, turn, rng.random() * LONGEST_AIM)
+                starts.append(install.start(*serve))
+                tell(f"killed after {crowd.acknowledged:,} answers, back in {starts[-1]:.1f} s")
         report = crowd.report(time.perf_counter() - began, time.process_time() - cpu)
         install.kill()
         install.wait_for_children()
@@ -63,12 +67,17 @@ def drill(install: Install, *, posts: int, kills: int, clients: int, items: int,
     }
 
 
-def kill_and_restart(install: Install, crowd: Crowd, turn: int, aim: float) -> float:
-    """The server dies soon after acknowledgement number `turn`; returns the seconds until it answers again."""
+def kill_after(install: Install, crowd: Crowd, turn: int, aim: float) -> None:
+    """The server dies by kill -9 soon after acknowledgement number `turn`."""
     wait_until(lambda: crowd.acknowledged >= turn, TURN_SECONDS, f"the crowd did not come to answer {turn}")
     threading.Event().wait(aim)
     install.kill()
-    return install.start()
+
+
+def tell(line: str) -> None:
+    """One line of progress."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def main() -> None:
