@@ -47,12 +47,12 @@ def members_only(needed: str = Role.VIEWER) -> Callable[[View], View]:
 
 
 def worker_of(request: HttpRequest, project: Project) -> Worker | None:
-    """The worker whose signed cookie this browser carries for this project."""
+    """The worker whose signed cookie this browser carries for this project; nobody, once they were erased."""
     try:
         code = request.get_signed_cookie(_cookie_name(project), salt=_salt(project), max_age=WORKER_COOKIE_SECONDS)
     except (KeyError, BadSignature):
         return None
-    worker = Worker.objects.filter(project=project, code=code).first()
+    worker = Worker.objects.filter(project=project, code=code).exclude(state=Worker.State.WITHDRAWN).first()
     if worker is not None:
         worker.project = project  # spares everyone who asks for it a query
     return worker

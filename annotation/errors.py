@@ -68,6 +68,18 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     )
 
 
+def wrong_method(request: HttpRequest, allowed: str) -> HttpResponse:
+    response = refuse(
+        request,
+        405,
+        _("This address cannot be opened in that way."),
+        _("Nothing was changed."),
+        _("Go back to the page you came from."),
+    )
+    response["Allow"] = allowed
+    return response
+
+
 def too_many(request: HttpRequest, retry_seconds: int = RETRY_SECONDS) -> HttpResponse:
     response = refuse(
         request,

@@ -1,6 +1,7 @@
 """Reads what a browser sent, and refuses in words what cannot be read."""
 
 import json
+import math
 from typing import Any, NoReturn
 
 from django.core.exceptions import RequestDataTooBig
@@ -8,6 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from annotation.refusals import Refused
+
+LONGEST_NUMBER = 20
 
 
 class Unreadable(Refused):
@@ -45,7 +48,9 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
     if request.content_type != "application/json":
         raise NotJson
     try:
-        payload = json.loads(body, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        payload = json.loads(body, **STRICTLY)
+            body, object_pairs_hook=_without_repeats, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite
+        )
     except (ValueError, RecursionError):
         raise Unreadable from None
     if not isinstance(payload, dict):
@@ -59,5 +64,26 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError("a number too long to mean anything")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number too large to keep")
+    return number
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+STRICTLY: dict[str, Any] = {
+    "object_pairs_hook": _without_repeats,
+    "parse_constant": _no_constant,
+    "parse_int": _whole,
+    "parse_float": _finite,
+}

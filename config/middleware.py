@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
-from annotation.errors import unavailable
+from annotation.errors import unavailable, wrong_method
 from config.logs import current_request_id
 
 log = logging.getLogger("concord.request")
@@ -41,14 +41,15 @@ class RequestIdMiddleware:
         return response
 
 
-class DatabaseDownMiddleware:
-    """Answers 503 in plain words, not 500, when the database cannot be reached or is full."""
+class PlainAnswersMiddleware:
+    """Words where Django has none: 503, not 500, when the database is away or full; a page for a wrong method."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        return wrong_method(request, response["Allow"]) if isinstance(response, HttpResponseNotAllowed) else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, (OperationalError, InterfaceError)):

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 # WAL: readers and one writer at a time, side by side. FULL: every commit is synced before it is acknowledged.
+# secure_delete: what is erased is overwritten, not only unlinked.
 # recursive_triggers: INSERT OR REPLACE, too, meets the triggers that keep events append-only.
 PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
-    "PRAGMA recursive_triggers=ON; PRAGMA journal_size_limit=67108864;"
+    "PRAGMA recursive_triggers=ON; PRAGMA secure_delete=ON; PRAGMA journal_size_limit=67108864;"
 )
 
 

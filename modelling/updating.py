@@ -105,7 +105,7 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
     """Reads, learns outside any transaction, publishes. With too little to learn from, only says how far it read."""
     began = time.perf_counter()
     inputs = read_inputs(project)
-    if len(inputs.items) < MIN_ITEMS or not len(inputs.labels):
+    if sum(item.active for item in inputs.items) < MIN_ITEMS or not len(inputs.labels):
         _finish(project, owner, inputs, current=None)
         return None
     settings, parent = ModelSettings.of(project.model_settings), current_snapshot(project)
@@ -171,13 +171,14 @@ def publish(snapshot: ModelSnapshot, scores: list[ConsensusScore], owner: str, i
 
 
 def _finish(project: Project, owner: str, inputs: Inputs, current: ModelSnapshot | None) -> None:
-    """Moves the pointer forward and gives the claim back; never moves it back, never for a claim that was lost."""
+    """Moves the pointer forward and gives the claim back; never moves it back, never for a claim that was lost.
+
+    Where nothing is left to learn from, no version is shown: what was taken out of a study does not live on in a page.
+    """
     done = {"done_sequence": inputs.moment.sequence, "done_inputs_revision": inputs.moment.inputs_revision}
-    if current is not None:
-        done["current"] = current  # type: ignore[assignment]
     ours = UpdateState.objects.filter(project=project, owner=owner, done_sequence__lte=inputs.moment.sequence)
     free = {"owner": "", "lease_until": None, "attempts": 0, "not_before": None, "error": ""}
-    if not ours.update(**done, **free):
+    if not ours.update(current=current, **done, **free):
         raise LostClaim
 
 

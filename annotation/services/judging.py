@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation import ledger
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
-from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, TieNotOffered, TooLate
+from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, Refused, TieNotOffered, TooLate
 from annotation.services.leasing import give_again
 
 
@@ -31,21 +31,19 @@ def record_judgement(
     response_ms: int | None = None,
     note: str = "",
 ) -> Receipt:
-    """One stored judgement. Insert first; on a conflict, compare and replay the first answer."""
+    """One stored judgement. Insert first; whatever stands against it, an answer that is stored already is replayed."""
     leases = Assignment.objects.select_related("item_lo", "item_hi").filter(public_id=assignment, worker=worker)
     lease = leases.first()
     if lease is None:
         raise NotYours
     lease.worker, lease.project = worker, worker.project
-    if choice == Judgement.Choice.TIE and not lease.project.ties_allowed:
-        raise TieNotOffered
     judgement = _judgement_under(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
     try:
         done = _store(judgement, lease, note)
-    except IntegrityError as conflict:
-        return Receipt(_first_answer(judgement, conflict), created=False)
+    except (IntegrityError, Refused) as refusal:
+        return Receipt(_first_answer(judgement, refusal), created=False)
     ledger.announce(judgement.project_id)
     return Receipt(judgement, created=True, done=done)
 
@@ -87,8 +85,9 @@ def _judgement_under(
 @transaction.atomic
 def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     """Everything a judgement causes, in order. Returns how many the worker now has."""
-    if Project.objects.values_list("state", flat=True).get(pk=judgement.project_id) != Project.State.OPEN:
-        raise NotOpen
+    _refuse_unless_open(judgement.worker)
+    if judgement.choice == Judgement.Choice.TIE and not judgement.project.ties_allowed:
+        raise TieNotOffered
     ledger.append([judgement])
     Assignment.objects.filter(pk=lease.pk).update(closed_at=judgement.created_at)
     if note:
@@ -101,12 +100,21 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     return done
 
 
-def _first_answer(attempt: Judgement, conflict: IntegrityError) -> Judgement:
+def _refuse_unless_open(worker: Worker) -> None:
+    """Asked again inside the transaction: the study may just have closed, the person just have been erased."""
+    state, project_state = Worker.objects.values_list("state", "project__state").get(pk=worker.pk)
+    if state == Worker.State.WITHDRAWN:
+        raise NotYours
+    if project_state != Project.State.OPEN:
+        raise NotOpen
+
+
+def _first_answer(attempt: Judgement, refusal: IntegrityError | Refused) -> Judgement:
     """The judgement that was stored before this attempt, if the attempt says the same."""
     first = Judgement.objects.filter(uuid=attempt.uuid).first()
     if first is None:
         first = Judgement.objects.filter(assignment=attempt.assignment).first()
-        raise AlreadyRecorded(first) if first else conflict
+        raise AlreadyRecorded(first) if first else refusal
     if first.worker_id != attempt.worker_id:
         raise NotYours
     said, says = [(j.assignment_id, j.choice, j.skip_reason) for j in (first, attempt)]
@@ -122,17 +130,19 @@ def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retra
         raise NotYours
     try:
         return _take_back(worker, target, uuid)
-    except IntegrityError as conflict:
+    except (IntegrityError, Refused) as refusal:
         done = Retraction.objects.filter(judgement=target).first()
-        if done is None:
-            raise NotYours from conflict  # the id belongs to the undoing of another answer
-        return done
+        if done is not None:
+            return done
+        # Where the insert failed, the id belongs to the undoing of another answer.
+        raise refusal if isinstance(refusal, Refused) else NotYours from refusal
 
 
 @transaction.atomic
 def _take_back(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
     if Worker.objects.select_for_update().get(pk=worker.pk).state == Worker.State.FINISHED:
         raise TooLate
+    _refuse_unless_open(worker)
     event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())
     ledger.append([event])
     give_again(target, event.created_at)

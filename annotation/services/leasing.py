@@ -67,13 +67,22 @@ def _renew(held: list[Assignment], project: Project, now: datetime) -> list[Assi
     for lease in held:
         lost = lease.slot is None and lease.purpose == Assignment.Purpose.NORMAL
         if not (lease.item_lo.active and lease.item_hi.active) or lost:
-            Assignment.objects.filter(pk=lease.pk).update(closed_at=now)
+            _lay_aside(lease, now)
             continue
         if lease.expires_at < now:
             lease.expires_at = now + timedelta(minutes=project.lease_minutes)
             lease.save(update_fields=["expires_at"])
         kept.append(lease)
     return kept
+
+
+@transaction.atomic
+def _lay_aside(lease: Assignment, now: datetime) -> None:
+    """Not shown any more, its slot given back. Should an answer still come, it is kept."""
+    held = Assignment.objects.filter(pk=lease.pk, slot__isnull=False).update(slot=None)
+    Assignment.objects.filter(pk=lease.pk).update(closed_at=now)
+    if held:
+        add_load([(lease.item_lo_id, lease.item_hi_id)], change=-1)
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation import services
 from annotation.access import Role, members_only, remember_worker, worker_of
@@ -95,12 +95,12 @@ def preview(request: HttpRequest, project: Project) -> HttpResponse:
         return render(request, "annotation/judge.html", context)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @in_the_language_of_the_study
 def join(request: HttpRequest, project: Project) -> HttpResponse:
-    """A new worker who has consented; a known one goes on where they were."""
+    """A new worker who has consented; a known one, or somebody who came here by the address, goes to the study."""
     response = redirect(project.get_judging_url())
-    if project.state == Project.State.OPEN and worker_of(request, project) is None:
+    if request.method == "POST" and project.state == Project.State.OPEN and worker_of(request, project) is None:
         form = JoinForm(project, request.POST)
         if not form.is_valid():
             return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)

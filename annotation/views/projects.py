@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation import services
 from annotation.access import Role, members_only
@@ -76,10 +76,12 @@ def edit(request: ResearcherRequest, project: Project) -> HttpResponse:
     return render(request, "annotation/project_settings.html", context, status=422 if form.is_bound else 200)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.OWNER)
 def change_state(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The study opens, pauses or closes, if it can."""
+    """The study opens, pauses or closes, if it can. Who comes here by the address sees the project."""
+    if request.method != "POST":
+        return redirect(project)
     form = StateForm(project, request.POST)
     if not form.is_valid():
         return _project_page(request, project, form, status=422)

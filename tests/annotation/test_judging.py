@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from annotation import services
-from annotation.models import Assignment, Judgement, JudgementNote, Project, Worker
+from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
 from annotation.services import to_canonical
 
 pytestmark = pytest.mark.django_db
@@ -119,6 +119,8 @@ BODIES = {
     "deeply nested": (b"[" * 100_000, 400),
     "a name twice": (b'{"choice": "left", "choice": "right"}', 400),
     "NaN": (b'{"response_ms": NaN}', 400),
+    "a number beyond all bounds": (b'{"response_ms": 1e309}', 400),
+    "a number of 400 digits": (b'{"response_ms": ' + b"1" * 400 + b"}", 400),
     "not UTF-8": (b'{"note": "\xff"}', 400),
     "too large": (b'{"note": "' + b"x" * 2_000_000 + b'"}', 413),
 }
@@ -282,3 +284,67 @@ def test_taking_an_answer_back_is_an_event_of_its_own_and_happens_once(worker: W
     again = services.retract(worker=worker, judgement=judgement.uuid, uuid=uuid.uuid4())
     assert (first.sequence, again.pk) == (2, first.pk)
     assert Judgement.objects.standing().count() == 0
+
+
+@pytest.mark.parametrize("state", ["paused", "closed"])
+def test_an_answer_that_is_stored_is_acknowledged_again_after_the_study_has_closed(
+    worker_client: Client, state: str
+) -> None:
+    same = {"uuid": str(uuid.uuid4()), "assignment": pair_of(worker_client)["assignment"]}
+    assert post(worker_client, **same).status_code == 201
+    Project.objects.update(state=state)
+    assert post(worker_client, **same).status_code == 200
+
+
+def take_back(client: Client, judgement: Judgement, **more: Any) -> Any:
+    payload = {"uuid": str(uuid.uuid4()), "judgement": str(judgement.uuid), **more}
+    return client.post("/s/pets/retractions/", json.dumps(payload), content_type="application/json")
+
+
+def test_undoing_twice_is_undoing_once_and_the_pair_comes_first(worker_client: Client) -> None:
+    pair = pair_of(worker_client)
+    post(worker_client, assignment=pair["assignment"])
+    same = {"uuid": str(uuid.uuid4())}
+    first, second = (take_back(worker_client, Judgement.objects.get(), **same) for _ in range(2))
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert take_back(worker_client, Judgement.objects.get()).status_code == 200
+    assert Retraction.objects.count() == 1
+    assert first.json()["next"]["pairs"][0]["left"] == pair["left"]
+    assert first.json()["next"]["done"] == 0
+
+
+def test_nothing_is_undone_in_a_study_that_has_closed_or_by_somebody_else(
+    worker_client: Client, project: Project
+) -> None:
+    post(worker_client, assignment=pair_of(worker_client)["assignment"])
+    judgement = Judgement.objects.get()
+    other = Client()
+    other.post("/s/pets/join/", {"consent": "on"})
+    assert take_back(other, judgement).status_code == 404
+    Project.objects.update(state="closed")
+    assert take_back(worker_client, judgement).status_code == 409
+    assert Retraction.objects.count() == 0
+
+
+def test_an_erased_worker_is_nobody_and_can_say_nothing_more(worker_client: Client) -> None:
+    pair = pair_of(worker_client)
+    services.erase_worker(worker=Worker.objects.get(), user=None)
+    assert post(worker_client, assignment=pair["assignment"], note="It is me").status_code == 401
+    assert JudgementNote.objects.count() == 0
+    assert "Start" in worker_client.get("/s/pets/").text
+
+
+def test_the_twenty_first_request_of_a_second_is_asked_to_wait(
+    worker_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("annotation.throttling.time.time", lambda: 1_000_000.5)
+    answers = [worker_client.get("/s/pets/task/") for _ in range(21)]
+    assert {answer.status_code for answer in answers[:20]} == {200}
+    assert (answers[20].status_code, answers[20]["Retry-After"]) == (429, "1")
+
+
+def test_a_worker_who_types_the_address_of_a_form_is_led_to_the_study(project: Project, client: Client) -> None:
+    assert client.get("/s/pets/join/").url == "/s/pets/"
+    wrong = client.get("/s/pets/judgements/")
+    assert wrong.status_code == 405
+    assert "Nothing was changed." in wrong.text

@@ -115,6 +115,19 @@ def test_a_text_that_was_switched_off_is_no_longer_shown(worker: Worker, rng: Ra
         assert shown.item_lo_id not in pairs_of([lease])[0]
 
 
+def test_a_pair_whose_text_was_off_for_a_while_can_be_given_out_again(project: Project, rng: Random) -> None:
+    Item.objects.filter(group="cats").update(active=False)
+    Project.objects.update(redundancy=1)
+    project.refresh_from_db()
+    holder, other = (services.enrol(project=project) for _ in range(2))
+    off = lease_pairs(worker=holder, rng=rng)[0].item_lo
+    Item.objects.filter(pk=off.pk).update(active=False)
+    lease_pairs(worker=holder, rng=rng)
+    Item.objects.filter(pk=off.pk).update(active=True)
+    assert len([pair for pair in pairs_of(lease_pairs(worker=other, rng=rng)) if off.pk in pair]) == 2
+    assert Item.objects.get(pk=off.pk).load == 2
+
+
 def test_planned_repeats_come_once_with_sides_swapped(project: Project, judge: Callable[..., Receipt]) -> None:
     Project.objects.update(repeat_share=50, judgements_per_worker=100)
     worker = services.enrol(project=Project.objects.get(pk=project.pk))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 
 from annotation import append_only
@@ -90,3 +90,8 @@ def test_the_command_ends_with_1_and_names_the_row(log: list[Judgement], tamperi
 def test_a_head_that_was_set_back_is_found(project: Project, log: list[Judgement]) -> None:
     EventHead.objects.filter(project=project).update(sequence=2)
     assert any("head says 2" in problem for problem in problems_of(project))
+
+
+def test_a_project_that_is_not_there_is_not_called_well(log: list[Judgement]) -> None:
+    with pytest.raises(CommandError, match="no project called nosuch"):
+        call_command("verify", "nosuch")

@@ -278,3 +278,22 @@ def test_damaged_arrays_lead_to_a_fresh_start_not_to_a_failure(
     (settings.DATA_DIR / "snapshots" / str(project.pk) / f"{first.checksum}.npz").unlink()
     judge(many[0])
     assert updating.run_one("one").kind == "refit"
+
+
+def test_a_study_from_which_everything_was_taken_back_shows_no_ranking(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    judge(worker)
+    assert updating.run_one("one") is not None
+    services.erase_worker(worker=worker, user=None, remove_judgements=True)
+    assert updating.run_one("one") is None
+    assert current_snapshot(project) is None
+    assert UpdateState.objects.get().error == ""
+
+
+def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Project, crowd: list[Worker]) -> None:
+    updating.run_one("one")
+    Item.objects.update(active=False)
+    ledger.raise_inputs_revision(project.pk)
+    assert updating.run_one("one") is None
+    assert (current_snapshot(project), UpdateState.objects.get().error) == (None, "")

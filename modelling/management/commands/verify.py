@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from annotation import verification as events
 from annotation.models import Project
@@ -21,6 +21,8 @@ class Command(BaseCommand):
         projects = Project.objects.order_by("pk")
         if options["project"]:
             projects = projects.filter(slug__in=options["project"])
+            if unknown := set(options["project"]) - set(projects.values_list("slug", flat=True)):
+                raise CommandError(f"There is no project called {', '.join(sorted(unknown))}. Nothing was checked.")
         problems = list(problems_of_all(projects))
         for problem in problems:
             self.stdout.write(self.style.ERROR(problem))
