@@ -49,8 +49,6 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
         raise NotJson
     try:
         payload = json.loads(body, **STRICTLY)
-            body, object_pairs_hook=_without_repeats, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite
-        )
     except (ValueError, RecursionError):
         raise Unreadable from None
     if not isinstance(payload, dict):
