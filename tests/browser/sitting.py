@@ -58,8 +58,8 @@ class Sitting:
 
     def join(self) -> "Sitting":
         self.page.goto(self.url)
-        self.page.get_by_label("I have read this").check()
-        self.page.get_by_role("button", name="Start").click()
+        self.page.locator("[name=consent]").check()
+        self.page.locator("button[type=submit]").click()
         self.ready(self.page)
         return self
 

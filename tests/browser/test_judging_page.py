@@ -301,13 +301,15 @@ def test_a_new_pair_is_announced_and_focused_and_the_buttons_carry_the_question(
         expect(button).to_have_accessible_description("Which argument is more convincing?")
 
 
-def test_the_two_sides_look_the_same_even_under_the_pointer(sit: Callable[..., Sitting]) -> None:
-    sitting = sit()
+@pytest.mark.parametrize("width", [1280, 320])
+def test_the_two_sides_look_the_same_even_under_the_pointer(width: int, sit: Callable[..., Sitting]) -> None:
+    sitting = sit(language="de", context={"viewport": {"width": width, "height": 700}})
     sitting.click("left")
     looks = """side => { const {backgroundColor, color, fontWeight, borderColor, width, height} =
         getComputedStyle(document.querySelector(`[data-choice=${side}]`));
         return [backgroundColor, color, fontWeight, borderColor, width, height]; }"""
     assert sitting.page.evaluate(looks, "left") == sitting.page.evaluate(looks, "right")
+    assert not scrolls_sideways(sitting.page)
 
 
 def test_at_200_percent_the_buttons_stay_in_reach_and_nothing_scrolls_sideways(sit: Callable[..., Sitting]) -> None:
