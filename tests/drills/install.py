@@ -1,5 +1,6 @@
 """A real Concord in a folder of its own: `manage.py serve` as a child that can be killed and started again."""
 
+import ctypes
 import http.client
 import os
 import signal
@@ -12,6 +13,7 @@ from types import TracebackType
 from tests.drills.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+PR_SET_PDEATHSIG = 1
 START_SECONDS, END_SECONDS, COMMAND_SECONDS = 60, 20, 600
 
 
@@ -67,9 +69,8 @@ class Install:
         """The server answers; returns how many seconds that took."""
         command = [*wrapper, sys.executable, "manage.py", "serve", "--port", str(self.port), *options]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, env=self.environment(), cwd=ROOT, stdout=log, stderr=log, start_new_session=True
-            )
+            options = {"env": self.environment(), "cwd": ROOT, "stdout": log, "stderr": log}
+            self.process = subprocess.Popen(command, **options, start_new_session=True, preexec_fn=die_with_parent)
         return wait_until(self.answers, START_SECONDS, "the server did not answer")
 
     def answers(self) -> bool:
@@ -109,6 +110,11 @@ class Install:
         """Whether `manage.py verify` finds all well, and what it said."""
         done = self.manage("verify")
         return done.returncode == 0, (done.stdout + done.stderr).strip()
+
+
+def die_with_parent() -> None:
+    """Asks Linux to kill this process when the one that started it ends, however that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
