@@ -5,6 +5,7 @@ watched projects are; what changed goes to their groups, at most one message a s
 """
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from importlib import import_module
@@ -19,6 +20,8 @@ from django.contrib.auth import get_user
 from annotation.access import Role, may
 from annotation.models import EventHead, Project
 from modelling.models import UpdateState
+
+log = logging.getLogger("concord.live")
 
 POLL_SECONDS = 0.5
 SEND_SECONDS = 1.0
@@ -50,8 +53,11 @@ class Watcher:
 
     async def _poll(self) -> None:
         while self.sockets:
-            for project_id, standing in (await standings(list(self.sockets))).items():
-                await self._tell(project_id, standing)
+            try:
+                for project_id, standing in (await standings(list(self.sockets))).items():
+                    await self._tell(project_id, standing)
+            except Exception as error:  # the database or Redis is away for a while: the next round tries again
+                log.warning("no live messages just now: %s", type(error).__name__)
             await asyncio.sleep(POLL_SECONDS)
 
     async def _tell(self, project_id: int, standing: Standing) -> None:
@@ -77,17 +83,16 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
         if project_id is None or watcher.sockets[project_id] >= SOCKETS_PER_PROJECT:
             await self.close(NOT_ALLOWED)
             return
-        self.project_id = project_id
         await self.channel_layer.group_add(group_name(project_id), self.channel_name)
         await self.accept()
         watcher.watch(project_id)
+        self.project_id = project_id  # from here on leaving counts
         await self.send_json((await standings([project_id]))[project_id])
 
     async def disconnect(self, code: int) -> None:
         if self.project_id is not None:
-            await self.channel_layer.group_discard(group_name(self.project_id), self.channel_name)
             watcher.leave(self.project_id)
-            self.project_id = None
+            await self.channel_layer.group_discard(group_name(self.project_id), self.channel_name)
 
     async def standing(self, event: dict[str, Any]) -> None:
         """A hint from the watcher."""

@@ -10,7 +10,7 @@ urlpatterns = [
     path("projects/<slug:slug>/ranking/", views.ranking, name="ranking"),
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
-    path("projects/<slug:slug>/workers/<str:code>/", views.worker, name="worker"),
+    path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -7,10 +7,13 @@
 
   const FIRST_PAUSE = 500;
   const LONGEST_PAUSE = 15000;
+  const SAY_AFTER = 5000;
   let pause = FIRST_PAUSE;
   let shown = `${live.dataset.revision}/${live.dataset.labels}`;
   let fetching = false;
   let again = false;
+  let saying = null;
+  const note = document.getElementById("live-paused");
 
   const refresh = async () => {
     if (fetching) {
@@ -39,11 +42,19 @@
     live.replaceChildren(...document.adoptNode(parsed.body).childNodes);
   };
 
+  // Said only after a while: a short break heals before anybody reads about it.
+  const paused = (now) => {
+    window.clearTimeout(saying);
+    if (now) saying = window.setTimeout(() => { note.hidden = false; }, SAY_AFTER);
+    else note.hidden = true;
+  };
+
   const connect = () => {
     const scheme = window.location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${window.location.host}${live.dataset.socket}`);
     socket.addEventListener("open", () => {
       pause = FIRST_PAUSE;
+      paused(false);
     });
     socket.addEventListener("message", (event) => {
       const { revision, labels } = JSON.parse(event.data);
@@ -54,6 +65,7 @@
       }
     });
     socket.addEventListener("close", () => {
+      paused(true);
       window.setTimeout(connect, pause * (0.5 + Math.random()));
       pause = Math.min(pause * 2, LONGEST_PAUSE);
     });

@@ -50,7 +50,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/state/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/state/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/preview/"): MEMBERS,
-    ("POST", "projects/<slug:slug>/workers/<str:code>/erase/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/workers/<slug:code>/erase/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/members/"): OWNERS,
     ("POST", "projects/<slug:slug>/members/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/items/"): MEMBERS,
@@ -66,7 +66,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/ranking/"): MEMBERS,
     ("GET", "projects/<slug:slug>/ranking.csv"): empty(ANALYSTS, 404),  # there is no ranking yet
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
-    ("GET", "projects/<slug:slug>/workers/<str:code>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -98,7 +98,7 @@ def address(route: str, project: Project) -> str:
     values = {
         "<slug:slug>": project.slug,
         "<int:pk>": str(Item.objects.filter(project=project).latest("pk").pk),
-        "<str:code>": Worker.objects.filter(project=project).first().code,
+        "<slug:code>": Worker.objects.filter(project=project).first().code,
     }
     for part, value in values.items():
         route = route.replace(part, value)

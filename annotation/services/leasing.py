@@ -87,41 +87,39 @@ def _lay_aside(lease: Assignment, now: datetime) -> None:
 
 @transaction.atomic
 def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
-    """Whether any pair was added. The worker's row is held meanwhile, so that two tabs do not both add."""
-    Worker.objects.select_for_update().get(pk=worker.pk)
+    """Whether any pair was added. One worker of a study at a time: they would fight for the same few pairs.
+
+    The lock does not hold up answers, and loads are raised last, in order of the key: nobody waits in a circle.
+    """
+    Project.objects.select_for_update(no_key=True).get(pk=worker.project_id)
     _free_expired(worker.project, timezone.now())
     missing = wanted - Assignment.objects.filter(worker=worker, closed_at=None).count()
     chooser = Chooser(worker, rng)
-    added = [_lease_another(worker, chooser) for _ in range(missing)]
-    return any(added)
+    added = [pair for _ in range(missing) if (pair := _lease_another(worker, chooser))]
+    add_load(added)
+    return bool(added)
 
 
-def _lease_another(worker: Worker, chooser: Chooser) -> bool:
-    """Whether there was one more pair. A slot lost to somebody quicker means another draw."""
+def _lease_another(worker: Worker, chooser: Chooser) -> tuple[int, int] | None:
+    """One more pair, or None. A slot that was taken all the same (by an undo) means another draw."""
     for _attempt in range(ATTEMPTS):
         drawn = chooser.draw()
         if drawn is None:
-            return False
+            return None
         try:
             _take(worker, drawn)
         except IntegrityError:
             continue
         chooser.taken(drawn)
-        return True
-    return False
+        return drawn["item_lo_id"], drawn["item_hi_id"]
+    return None
 
 
 @transaction.atomic
 def _take(worker: Worker, drawn: Drawn) -> None:
     issued = timezone.now()
-    lease = Assignment.objects.create(
-        project=worker.project,
-        worker=worker,
-        issued_at=issued,
-        expires_at=issued + timedelta(minutes=worker.project.lease_minutes),
-        **drawn,
-    )
-    add_load([(lease.item_lo_id, lease.item_hi_id)])
+    expires = issued + timedelta(minutes=worker.project.lease_minutes)
+    Assignment.objects.create(project=worker.project, worker=worker, issued_at=issued, expires_at=expires, **drawn)
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
@@ -136,9 +134,9 @@ def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
 def _free_expired(project: Project, now: datetime) -> None:
     """Leases that ran out give their slot back; a late answer is still kept."""
     expired = Assignment.objects.filter(project=project, closed_at=None, slot__isnull=False, expires_at__lt=now)
-    for pk, lo, hi in expired.order_by("pk").values_list("pk", "item_lo", "item_hi"):
-        if Assignment.objects.filter(pk=pk, slot__isnull=False, expires_at__lt=now).update(slot=None):
-            add_load([(lo, hi)], change=-1)
+    freed = list(expired.order_by("pk").values_list("pk", "item_lo", "item_hi"))
+    expired.filter(pk__in=[pk for pk, _lo, _hi in freed]).update(slot=None)
+    add_load([(lo, hi) for _pk, lo, hi in freed], change=-1)
 
 
 def give_again(judgement: Judgement, now: datetime) -> Assignment | None:

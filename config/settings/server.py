@@ -31,7 +31,13 @@ CACHES = {
         "OPTIONS": {"socket_connect_timeout": 0.2, "socket_timeout": 0.2},
     }
 }
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        # A socket waits for its next message as long as it takes; the client's own five seconds would close it.
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+    }
+}
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 SNAPSHOT_ARRAYS = "table"
 
