@@ -307,7 +307,8 @@ def test_the_two_sides_look_the_same_even_under_the_pointer(width: int, sit: Cal
     sitting.click("left")
     looks = """side => { const {backgroundColor, color, fontWeight, borderColor, width, height} =
         getComputedStyle(document.querySelector(`[data-choice=${side}]`));
-        return [backgroundColor, color, fontWeight, borderColor, ...[width, height].map(parseFloat).map(Math.round)]; }"""
+        const size = [width, height].map(parseFloat).map(Math.round);
+        return [backgroundColor, color, fontWeight, borderColor, ...size]; }"""
     assert sitting.page.evaluate(looks, "left") == sitting.page.evaluate(looks, "right")
     assert not scrolls_sideways(sitting.page)
 
