@@ -147,17 +147,21 @@ def keep_to(client: Client, moments: list[float]) -> list[float]:
 
 
 def statements(sizes: Sequence[int]) -> dict[str, Any]:
-    """How many statements one POST sends in studies of these sizes, and which."""
-    call = "import json; from tests.drills.statements import statements_of_one_post as s; "
+    """How many statements a POST sends in studies of these sizes, plain and with new pairs lent, and which."""
+    call = "import json; from tests.drills.statements import statements_of_posts as s; "
     call += f"print(json.dumps({{n: s(n) for n in {tuple(sizes)!r}}}))"
     with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Install(Path(folder)) as install:
         for words in (("migrate", "--verbosity", "0"), ("collectstatic", "--noinput", "--verbosity", "0")):
             install.manage(*words).check_returncode()
         done = install.manage("shell", "--no-imports", "-c", call)
         done.check_returncode()
-    lists: dict[str, list[str]] = json.loads(done.stdout.strip().splitlines()[-1])
-    counts = {items: len(sent) for items, sent in lists.items()}
-    return {"items": counts, "constant": len(set(counts.values())) == 1, "list": lists[str(sizes[-1])]}
+    sent: dict[str, list[list[str]]] = json.loads(done.stdout.strip().splitlines()[-1])
+    return {
+        "plain": {items: len(posts[0]) for items, posts in sent.items()},
+        "with_new_pairs": {items: len(posts[-1]) for items, posts in sent.items()},
+        "list_plain": sent[str(sizes[-1])][0],
+        "list_with_new_pairs": sent[str(sizes[-1])][-1],
+    }
 
 
 if __name__ == "__main__":
