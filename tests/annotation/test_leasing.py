@@ -1,5 +1,6 @@
 """Which pair, for whom, for how long: fair, never twice by accident, never beyond what the study allows."""
 
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -251,3 +252,37 @@ def test_looking_at_every_pair_agrees_with_the_quick_draw_about_chances() -> Non
     drawn = Counter((pair.lo, pair.hi, pair.propensity) for pair in (choose_pair(candidates, rng) for _ in range(50)))
     assert set(drawn) == {(1, 2, 1.0)}
     assert choose_pair([Candidate(1, "a", 0, nobody), Candidate(2, "b", 0, nobody)], rng) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_who_start_in_the_same_moment_all_get_pairs(project: Project) -> None:
+    """Each takes five pairs of the same few items: on PostgreSQL this deadlocks unless locks are taken in one order."""
+    make_items(project, [f"Birds, {n}." for n in range(12)], "birds")
+    Project.objects.update(redundancy=1000)
+    start, got, failed = threading.Barrier(12), [], []
+
+    def join(seed: int) -> None:
+        try:
+            worker = services.enrol(project=Project.objects.get(pk=project.pk))
+            start.wait(timeout=30)
+            for _ in range(3):
+                leases = lease_pairs(worker=worker, rng=Random(seed))
+                got.append(len(leases))
+                for lease in leases[:4]:
+                    services.record_judgement(
+                        worker=worker, uuid=uuid.uuid4(), assignment=lease.public_id, choice="left"
+                    )
+        except Exception as error:
+            failed.append(repr(error))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=join, args=[seed]) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert got == [5] * 36
+    counts = Counter(item for pair in pairs_of(list(Assignment.objects.all())) for item in pair)
+    assert dict(Item.objects.exclude(load=0).values_list("pk", "load")) == counts
