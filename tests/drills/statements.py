@@ -1,4 +1,4 @@
-"""The database statements of one POST of a judgement, as Django sends them."""
+"""The database statements of a POST of a judgement, as Django sends them: plain, or with new pairs lent."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from tests.drills.client import pairs_of
 from tests.drills.study import make_study
 
-WARM_UP = 7  # answers before the one that is looked at: past the first prefetch
+WARM_UP, LOOKED_AT = 7, 6  # answers; new pairs come with about every third
 
 
-def statements_of_one_post(items: int) -> list[str]:
-    """What a worker's eighth answer asks of the database, in a fresh study of this many items."""
+def statements_of_posts(items: int) -> list[list[str]]:
+    """What each of a few answers of one worker asks of the database, in a fresh study of this many items."""
     slug = f"statements-{items}"
     make_study(slug, items=items)
     browser = Client(headers={"host": "127.0.0.1"})
@@ -23,9 +23,12 @@ def statements_of_one_post(items: int) -> list[str]:
     pairs = pairs_of(browser.get(f"/s/{slug}/task/").json())
     for _ in range(WARM_UP):
         pairs = post(browser, slug, pairs[0])
-    with CaptureQueriesContext(connection) as captured:
-        post(browser, slug, pairs[0])
-    return [shape(query["sql"]) for query in captured.captured_queries]
+    sent = []
+    for _ in range(LOOKED_AT):
+        with CaptureQueriesContext(connection) as captured:
+            pairs = post(browser, slug, pairs[0])
+        sent.append([shape(query["sql"]) for query in captured.captured_queries])
+    return sorted(sent, key=len)
 
 
 def post(browser: Client, slug: str, assignment: str) -> list[str]:
