@@ -25,7 +25,7 @@ class NotOpen(Refused):
     status = 409
     code = "not_open"
     title = _("The study is not open just now.")
-    detail = _("Your earlier answers are saved. You may close this page.")
+    detail = _("Your earlier answers are saved.")
 
 
 class TooLate(Refused):

@@ -85,3 +85,24 @@ def test_it_becomes_ready_and_leaves_no_process_behind(
     process.send_signal(how)
     wait_until(lambda: process.poll() is not None, "the end of serve")
     wait_until(lambda: not any(map(is_alive, updaters)), "the end of the updater")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks the Linux kernel about processes")
+def test_an_updater_that_dies_is_started_again(server: tuple[subprocess.Popen[bytes], str]) -> None:
+    process, address = server
+    wait_until(lambda: status_of(f"{address}/readyz") == 200, "ready")
+    (first,) = children_of(process.pid)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: any(pid != first and is_alive(pid) for pid in children_of(process.pid)), "a new updater")
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        command = [sys.executable, "manage.py", "serve", "--port", str(taken.getsockname()[1])]
+        variables = {"PATH": os.environ["PATH"], "CONCORD_DATA": str(tmp_path)}
+        ran = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=variables, capture_output=True, text=True, timeout=PATIENCE
+        )
+    assert ran.returncode == 1
+    assert "choose another --port" in ran.stderr
+    assert "Concord is at" not in ran.stdout

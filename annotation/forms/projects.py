@@ -74,6 +74,7 @@ class ProjectForm(forms.ModelForm):
             "ties_allowed",
             "reason_asked",
             "group_shown",
+            "listed",
             "pairs",
             *NUMBERS,
             "questionnaire",
@@ -97,7 +98,7 @@ class ProjectForm(forms.ModelForm):
         """The fields as the page shows them."""
         parts = [
             (_("What workers read"), ["title", "slug", "question", "instructions", "consent", "language", "direction"]),
-            (_("What workers see and may answer"), ["ties_allowed", "reason_asked", "group_shown"]),
+            (_("What workers see and may answer"), ["ties_allowed", "reason_asked", "group_shown", "listed"]),
             (_("Who judges what"), ["pairs", *NUMBERS]),
             (_("What workers are asked about themselves"), ["questionnaire"]),
         ]

@@ -47,13 +47,13 @@ def drop(name: str) -> None:
     path_of(name).unlink(missing_ok=True)
 
 
-def ticket(name: str, *, project: Project, user: User, kind: str, counts: dict[str, int]) -> str:
+def ticket(name: str, *, project: Project, user: User, kind: str, basis: str) -> str:
     """What the page carries: the file's name and what was previewed, signed for this person and project."""
-    return signing.dumps({"name": name, "counts": counts, "for": [kind, project.pk, user.pk]}, salt=SALT)
+    return signing.dumps({"name": name, "basis": basis, "for": [kind, project.pk, user.pk]}, salt=SALT)
 
 
 def redeem(signed: str, *, project: Project, user: User, kind: str) -> dict[str, Any]:
-    """The file's name and the previewed counts, if this person previewed this kind of file for this project."""
+    """The file's name and what its preview was based on, if this person previewed such a file for this project."""
     try:
         held: dict[str, Any] = signing.loads(signed, salt=SALT, max_age=DAY)
     except signing.BadSignature:

@@ -1,5 +1,6 @@
 """The items of a file as rows: drafts, what they would change, and the change itself, written in bulk."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -48,6 +49,15 @@ class Plan:
         rows = [(d.key, "added") for d in self.added] + [(d.key, "unchanged") for d in self.unchanged]
         rows += [(d.key, "corrected") for d, _ in self.corrected] + [(d.key, "updated") for d, _ in self.updated]
         return dict(rows)
+
+    @property
+    def basis(self) -> str:
+        """A fingerprint of what would change and of what it would replace: another basis is another preview."""
+        facts = [
+            [d.key, item.pk, item.metadata, item.features, item.group] for d, item in self.corrected + self.updated
+        ]
+        said = json.dumps([self.counts, [draft.key for draft in self.added], facts], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()
 
     @property
     def changes_anything(self) -> bool:

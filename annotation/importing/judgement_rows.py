@@ -1,5 +1,7 @@
 """The judgements of a file as rows: answers, what they would add, and the events themselves, appended in bulk."""
 
+import hashlib
+import json
 import uuid
 from dataclasses import dataclass, field
 
@@ -49,6 +51,12 @@ class Plan:
     def counts(self) -> dict[str, int]:
         ties = sum(event.choice == Judgement.Choice.TIE for event in self.added)
         return {"added": len(self.added), "ties": ties, "workers": len(self.workers), "unchanged": self.unchanged}
+
+    @property
+    def basis(self) -> str:
+        """A fingerprint of what would be added, down to the revision of each text."""
+        facts = [[str(event.uuid), event.lo.pk, event.hi.pk] for event in self.added]
+        return hashlib.sha256(json.dumps([self.counts, facts]).encode()).hexdigest()
 
     @property
     def changes_anything(self) -> bool:

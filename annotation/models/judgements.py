@@ -26,6 +26,7 @@ class Assignment(models.Model):
     item_lo = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
     item_hi = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
     lo_is_left = models.BooleanField()
+    tie_offered = models.BooleanField(default=True)
     round = models.PositiveIntegerField(default=1)
     purpose = models.CharField(max_length=10, choices=Purpose.choices, default=Purpose.NORMAL)
     policy = models.CharField(max_length=40)

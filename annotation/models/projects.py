@@ -103,6 +103,13 @@ class Project(models.Model):
         help_text=_('A list such as [{"name": "age", "label": "Your age", "choices": ["18-29", "30-49", "50+"]}].'),
     )
     model_settings = models.JSONField(_("model settings"), default=dict, blank=True)
+    listed = models.BooleanField(
+        _("listed on the home page"),
+        default=False,
+        help_text=_(
+            "While the study is open, every visitor of this server sees it there. Without this, only the link leads in."
+        ),
+    )
     simulated = models.BooleanField(_("holds simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -86,7 +86,7 @@ def _judgement_under(
 def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     """Everything a judgement causes, in order. Returns how many the worker now has."""
     _refuse_unless_open(judgement.worker)
-    if judgement.choice == Judgement.Choice.TIE and not judgement.project.ties_allowed:
+    if judgement.choice == Judgement.Choice.TIE and not lease.tie_offered:
         raise TieNotOffered
     ledger.append([judgement])
     Assignment.objects.filter(pk=lease.pk).update(closed_at=judgement.created_at)

@@ -119,7 +119,8 @@ def _lease_another(worker: Worker, chooser: Chooser) -> tuple[int, int] | None:
 def _take(worker: Worker, drawn: Drawn) -> None:
     issued = timezone.now()
     expires = issued + timedelta(minutes=worker.project.lease_minutes)
-    Assignment.objects.create(project=worker.project, worker=worker, issued_at=issued, expires_at=expires, **drawn)
+    terms = {"issued_at": issued, "expires_at": expires, "tie_offered": worker.project.ties_allowed}
+    Assignment.objects.create(project=worker.project, worker=worker, **terms, **drawn)
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
@@ -154,6 +155,7 @@ def give_again(judgement: Judgement, now: datetime) -> Assignment | None:
         item_lo=old.item_lo,
         item_hi=old.item_hi,
         lo_is_left=old.lo_is_left,
+        tie_offered=old.tie_offered,
         round=rounds + 1,
         purpose=Assignment.Purpose.AGAIN,
         policy="again",

@@ -11,5 +11,5 @@ SHOWN = 50
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    studies = Project.objects.filter(state=Project.State.OPEN).order_by("simulated", "title")[:SHOWN]
+    studies = Project.objects.filter(state=Project.State.OPEN, listed=True).order_by("simulated", "title")[:SHOWN]
     return render(request, "annotation/home.html", {"studies": studies})

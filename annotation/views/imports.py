@@ -110,7 +110,7 @@ def _preview(request: ResearcherRequest, project: Project, kind: Kind, name: str
     """What the file would change, and a button to do it."""
     rows = kind.read(holding.path_of(name))
     plan = kind.plan(project, rows)
-    ticket = holding.ticket(name, project=project, user=request.user, kind=kind.name, counts=plan.counts)
+    ticket = holding.ticket(name, project=project, user=request.user, kind=kind.name, basis=plan.basis)
     if not plan.changes_anything:
         holding.drop(name)
     return _page(
@@ -125,7 +125,7 @@ def _confirm(request: ResearcherRequest, project: Project, kind: Kind) -> HttpRe
         rows = kind.read(holding.path_of(held["name"]))
     except FileNotFoundError:
         raise holding.NotHeld from None
-    if kind.plan(project, rows).counts != held["counts"]:
+    if kind.plan(project, rows).basis != held["basis"]:
         return _preview(request, project, kind, held["name"], moved=True)
     counts = kind.write(project=project, user=request.user, rows=rows).counts
     holding.drop(held["name"])

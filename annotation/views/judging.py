@@ -6,6 +6,7 @@ from random import SystemRandom
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import translation
@@ -85,8 +86,8 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
 @members_only(Role.VIEWER)
 def preview(request: HttpRequest, project: Project) -> HttpResponse:
     """Exactly what a worker sees, for researchers; nothing is lent and nothing can be saved."""
-    items = list(Item.objects.filter(project=project, active=True).order_by("group", "pk")[:2])
-    if len(items) < 2:
+    items = sample_pair(project)
+    if not items:
         return render(request, "annotation/not_open.html", {"project": project, "preview": True})
     sides = {side: side_of(item, project) for side, item in zip(("left", "right"), items, strict=True)}
     task = {"pairs": [{"assignment": "", **sides}], "done": 0, "total": project.judgements_per_worker}
@@ -147,6 +148,16 @@ def retract(request: HttpRequest, worker: Worker) -> JsonResponse:
     created = retraction.uuid == form.cleaned_data["uuid"]
     body = {"retracted": str(form.cleaned_data["judgement"]), "next": task_for(worker)}
     return JsonResponse(body, status=201 if created else 200)
+
+
+def sample_pair(project: Project) -> list[Item]:
+    """The first two items that may meet, or nothing."""
+    items = Item.objects.filter(project=project, active=True)
+    if project.pairs == Project.Pairs.WITHIN_GROUP:
+        pairable = items.values("group").annotate(n=Count("pk")).filter(n__gte=2).order_by("group")
+        items = items.filter(group__in=pairable.values("group")[:1])
+    pair = list(items.order_by("pk")[:2])
+    return pair if len(pair) == 2 else []
 
 
 def invalid(request: HttpRequest, form: JudgementForm | RetractionForm, payload: dict[str, Any]) -> JsonResponse:

@@ -92,6 +92,7 @@ def _create(owner: User) -> Project:
         instructions=INSTRUCTIONS,
         consent=CONSENT,
         state=Project.State.OPEN,
+        listed=True,
         ties_allowed=True,
         redundancy=WORKERS_PER_PAIR,
         pairs=Project.Pairs.WITHIN_GROUP,

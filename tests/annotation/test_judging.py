@@ -224,6 +224,12 @@ def test_a_tie_is_refused_where_the_study_offers_none(worker_client: Client) -> 
     assert post(worker_client, assignment=pair["assignment"], choice="tie").status_code == 422
 
 
+def test_a_tie_that_was_offered_is_kept_after_the_study_stopped_offering_them(worker_client: Client) -> None:
+    pair = pair_of(worker_client)
+    Project.objects.update(ties_allowed=False)
+    assert post(worker_client, assignment=pair["assignment"], choice="tie").status_code == 201
+
+
 def test_a_reason_goes_to_a_note_outside_the_chain(worker_client: Client) -> None:
     pair = pair_of(worker_client)
     post(worker_client, assignment=pair["assignment"], choice="skip", skip_reason="both_poor", note="Neither!")

@@ -20,8 +20,12 @@ TEMPLATES = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
 
 
 @pytest.mark.django_db
-def test_a_visitor_sees_the_open_studies_and_no_others(client: Client, project: Project, owner: User) -> None:
-    services.create_project(owner=owner, slug="secret", title="Not yet announced")
+def test_a_visitor_sees_open_studies_that_are_listed_and_no_others(
+    client: Client, project: Project, owner: User
+) -> None:
+    services.create_project(owner=owner, slug="secret", title="Not yet announced", listed=True)
+    assert project.title not in client.get("/").content.decode(), "opening a study does not make it public"
+    Project.objects.update(listed=True)
     page = client.get("/").content.decode()
     assert project.title in page
     assert 'href="/s/pets/"' in page
@@ -31,7 +35,7 @@ def test_a_visitor_sees_the_open_studies_and_no_others(client: Client, project: 
 @pytest.mark.django_db
 def test_a_study_with_simulated_data_says_so(client: Client, project: Project) -> None:
     assert "simulated data" not in client.get("/").content.decode()
-    Project.objects.update(simulated=True)
+    Project.objects.update(simulated=True, listed=True)
     assert "demonstration with simulated data" in client.get("/").content.decode()
 
 
@@ -44,7 +48,7 @@ def test_a_fresh_install_says_that_no_study_is_open(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_a_title_is_shown_and_not_run(client: Client, project: Project) -> None:
-    Project.objects.update(title="<script>alert(1)</script>{{ 7 }}")
+    Project.objects.update(title="<script>alert(1)</script>{{ 7 }}", listed=True)
     page = client.get("/").content.decode()
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;{{ 7 }}" in page

@@ -42,3 +42,10 @@ def test_a_preview_shows_a_pair_and_lends_nothing(project: Project, viewer: User
 def test_a_preview_of_a_study_without_texts_says_so(project: Project, owner: User, log_in: Callable) -> None:
     Item.objects.update(active=False)
     assert log_in(owner).get("/projects/pets/preview/").status_code == 200
+
+
+def test_a_preview_shows_a_pair_that_workers_could_get(project: Project, owner: User, log_in: Callable) -> None:
+    Item.objects.create(project=project, key="alone", text="The only bird.", group="a bird")
+    page = log_in(owner).get("/projects/pets/preview/").text
+    assert "The only bird." not in page
+    assert "Cats purr." in page

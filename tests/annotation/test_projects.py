@@ -238,7 +238,9 @@ def test_a_study_goes_from_state_to_state_as_planned(
 
 
 def test_the_state_is_never_changed_by_a_link(project: Project, owner: User, log_in: LogIn) -> None:
-    assert log_in(owner).get("/projects/pets/state/?state=closed").status_code == 405
+    assert log_in(owner).get("/projects/pets/state/?state=closed").url == "/projects/pets/"
+    project.refresh_from_db()
+    assert project.state == "open"
 
 
 def test_a_study_without_two_items_does_not_open(owner: User, log_in: LogIn) -> None:

@@ -1,7 +1,10 @@
 """Serves the pages and, beside them, keeps the models up to date. Both end together, also on kill -9."""
 
+import logging
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,9 +12,12 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+log = logging.getLogger("concord.serve")
 
 MAX_FRAME = 16_384
+RESTART_SECONDS = 1.0
 
 
 class Command(BaseCommand):
@@ -23,24 +29,34 @@ class Command(BaseCommand):
         parser.add_argument("--no-updater", action="store_true", help="serve pages only")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        door = open_door(options["host"], options["port"])
         call_command("collectstatic", interactive=False, verbosity=0)
         address = f"http://{options['host']}:{options['port']}"
         self.stdout.write(f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
         config = uvicorn.Config(
             "config.asgi:application",
-            host=options["host"],
-            port=options["port"],
             lifespan="off",
             access_log=False,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,  # anybody can write X-Forwarded-For; who asks is who connects
             ws_max_size=MAX_FRAME,
             ws="websockets-sansio",
             timeout_graceful_shutdown=5,
         )
         with updater(wanted=not options["no_updater"]):
-            uvicorn.Server(config).run()
+            uvicorn.Server(config).run(sockets=[door])
+
+
+def open_door(host: str, port: int) -> socket.socket:
+    """The listening socket, before anything else is started or said."""
+    try:
+        return socket.create_server((host, port), backlog=2048)
+    except OSError as error:
+        hint = "choose another --port (make run PORT=...)"
+        message = f"Cannot listen on {host}:{port} ({error.strerror}). Nothing was started; {hint}."
+        raise CommandError(message) from None
 
 
 @contextmanager
@@ -49,10 +65,33 @@ def updater(*, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    command = [sys.executable, sys.argv[0], "update_models", "--with-parent"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
+    child = Child([sys.executable, sys.argv[0], "update_models", "--with-parent"])
     try:
         yield
     finally:
-        child.terminate()
-        child.wait(timeout=10)
+        child.end()
+
+
+class Child:
+    """A process that is started again when it dies, until it is told to end."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.command, self.ending = command, threading.Event()
+        self.process = self._start()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
+
+    def _watch(self) -> None:
+        while True:
+            self.process.wait()
+            if self.ending.wait(timeout=RESTART_SECONDS):
+                return
+            log.warning("the updater ended by itself and is started again")
+            self.process = self._start()
+
+    def end(self) -> None:
+        self.ending.set()
+        self.process.terminate()
+        self.process.wait(timeout=10)

@@ -27,9 +27,7 @@ class Command(BaseCommand):
         for problem in problems:
             self.stdout.write(self.style.ERROR(problem))
         if problems:
-            self.stdout.write(
-                f"{len(problems)} problem(s) found. Nothing was changed; restore the rows from a backup."
-            )
+            self.stdout.write(f"{len(problems)} problem(s) found. Nothing was changed; restore the rows from a backup.")
             sys.exit(1)
         self.stdout.write(self.style.SUCCESS(f"All is well in {projects.count()} project(s)."))
 
