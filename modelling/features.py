@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from sklearn.feature_extraction.text import CountVectorizer
 
 from modelling.crowdgppl import Linear, SquaredExponential, WeightedSum
 from modelling.surface_features import surface_features
@@ -256,9 +255,15 @@ class TraitFeatures:
         return traits
 
 
+def _counter(**settings: Any) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer  # heavy to import, and most pages count nothing
+
+    return CountVectorizer(**settings)
+
+
 def _vocabulary(texts: Sequence[str], settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The terms that most texts use, at least two texts each; none where there are none."""
-    counter = CountVectorizer(**settings, min_df=min(2, max(len(texts), 1)))
+    counter = _counter(**settings, min_df=min(2, max(len(texts), 1)))
     try:
         counter.fit(texts)
     except ValueError:  # no text holds a term often enough
@@ -270,7 +275,7 @@ def _counts(texts: Sequence[str], settings: Mapping[str, Any], vocabulary: Seque
     """log(1 + count) of each term of the vocabulary."""
     if not vocabulary or not len(texts):
         return np.zeros((len(texts), len(vocabulary)))
-    counter = CountVectorizer(**settings, vocabulary=list(vocabulary))
+    counter = _counter(**settings, vocabulary=list(vocabulary))
     counts: Floats = counter.transform(texts).toarray().astype(np.float64)
     return np.log1p(counts)
 
