@@ -118,7 +118,7 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     response = refuse(
         request,
         503,
-        _("The server cannot reach its database just now."),
+        _("The server cannot reach its database, or its disk is full."),
         _("What was saved before is safe. An answer given now is not saved yet; keep this page open."),
         _("Try again in a few seconds."),
     )

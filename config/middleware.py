@@ -1,5 +1,6 @@
 """Around every request: an id to find it in the logs, one log line, and a plain answer when the database is away."""
 
+import errno
 import logging
 import re
 import time
@@ -52,8 +53,9 @@ class PlainAnswersMiddleware:
         return wrong_method(request, response["Allow"]) if isinstance(response, HttpResponseNotAllowed) else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if isinstance(error, (OperationalError, InterfaceError)):
-            log.error("the database did not answer", exc_info=error)
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if full or isinstance(error, (OperationalError, InterfaceError)):
+            log.error("the database or the disk did not do its part", exc_info=error)
             return unavailable(request)
         return None
 

@@ -62,8 +62,8 @@ def run_one(owner: str) -> ModelSnapshot | None:
 
 
 def claim_one(owner: str) -> Project | None:
-    """The project that has waited longest and is now ours, if any is behind and free."""
-    for state in _free_states().order_by("done_sequence"):
+    """The project whose version is oldest and that is now ours, if any is behind and free."""
+    for state in _free_states().order_by(F("current__created_at").asc(nulls_first=True), "pk"):
         if is_behind(state) and _free_states().filter(pk=state.pk).update(
             owner=owner, lease_until=timezone.now() + LEASE, attempts=F("attempts") + 1
         ):

@@ -25,8 +25,9 @@
       const address = new URL(window.location.href);
       address.searchParams.set("fragment", "1");
       const answer = await fetch(address, { headers: { Accept: "text/html" } });
-      if (answer.ok) replace(await answer.text());
-      else if (answer.status === 404 || answer.redirected) window.location.reload();
+      if (answer.redirected || answer.status === 404) window.location.reload(); // logged out, or no longer a member
+      else if (answer.ok) replace(await answer.text());
+      else shown = ""; // the next message asks again
     } catch {
       shown = "";
     }

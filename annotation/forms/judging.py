@@ -25,6 +25,15 @@ def storable(value: str) -> None:
         raise ValidationError(_("The text holds a broken character.")) from None
 
 
+class Words(forms.CharField):
+    """A text, and nothing that could be turned into one."""
+
+    def to_python(self, value: object) -> str:
+        if value is not None and not isinstance(value, str):
+            raise ValidationError(_("This must be a text."))
+        return super().to_python(value) or ""
+
+
 class JudgementForm(forms.Form):
     """Unknown fields are ignored: a browser cannot set who judged, when, or with what weight."""
 
@@ -33,7 +42,7 @@ class JudgementForm(forms.Form):
     choice = forms.ChoiceField(choices=CHOICES)
     skip_reason = forms.ChoiceField(choices=Judgement.SkipReason.choices, required=False)
     response_ms = forms.FloatField(required=False)
-    note = forms.CharField(required=False, max_length=NOTE_LENGTH, validators=[storable])
+    note = Words(required=False, max_length=NOTE_LENGTH, validators=[storable])
 
     def clean_response_ms(self) -> int | None:
         """A whole number that a column can hold; the service clips it to the lease."""

@@ -108,7 +108,7 @@ def _events(project: Project, answers: list[Answer], items: dict[str, Item]) -> 
         rounds[answer.worker, *keys] += 1
         occurrence = rounds[answer.worker, *keys]
         # By keys, not by rows: a corrected text must not let the same file in twice.
-        name = json.dumps([project.pk, answer.worker, *keys, occurrence])
+        name = json.dumps([project.import_salt, answer.worker, *keys, occurrence])
         first, second = items[answer.a], items[answer.b]
         lo, hi = sorted((first, second), key=lambda item: item.pk)
         choice = to_canonical(answer.choice, lo_is_left=lo is first)

@@ -1,5 +1,6 @@
 """A study: its words, its rules, its state, and the head of its event log."""
 
+import secrets
 from typing import ClassVar
 
 from django.contrib.auth.models import AnonymousUser
@@ -18,6 +19,11 @@ class ProjectQuerySet(models.QuerySet["Project"]):
         if not user.is_authenticated:
             return self.none()
         return self.all() if user.is_superuser else self.filter(membership__user=user)
+
+
+def import_salt() -> str:
+    """Goes into the ids of imported judgements, so that no id can be traced back to a name by guessing names."""
+    return secrets.token_hex(16)
 
 
 class Project(models.Model):
@@ -110,6 +116,7 @@ class Project(models.Model):
             "While the study is open, every visitor of this server sees it there. Without this, only the link leads in."
         ),
     )
+    import_salt = models.CharField(max_length=32, default=import_salt, editable=False)
     simulated = models.BooleanField(_("holds simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -140,7 +140,7 @@ def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retra
 
 @transaction.atomic
 def _take_back(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
-    if Worker.objects.select_for_update().get(pk=worker.pk).state == Worker.State.FINISHED:
+    if Worker.objects.select_for_update(no_key=True).get(pk=worker.pk).state == Worker.State.FINISHED:
         raise TooLate
     _refuse_unless_open(worker)
     event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())

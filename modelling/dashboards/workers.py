@@ -10,6 +10,7 @@ from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import item_positions, load_fitted
 
 WORKERS_SHOWN = 500
+ITEMS_SHOWN = 100  # the uncertainty of one item costs far more than its mean, and nobody reads a thousand rows
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class WorkerPage:
     known: bool
     preferences: list[Preference]
     judgements: int
+    items: int = 0
 
 
 def worker_list(project: Project) -> list[Worker]:
@@ -45,16 +47,19 @@ def worker_list(project: Project) -> list[Worker]:
 
 
 def worker_page(snapshot: ModelSnapshot, worker: Worker) -> WorkerPage:
-    """Every ranked item with this worker's predicted score, the largest differences from the consensus first."""
+    """The items about which this worker probably differs most from the consensus, the largest differences first."""
     fitted = load_fitted(snapshot)
     scores = list(snapshot.scores.select_related("item").order_by("rank"))
     position = fitted.position_of_worker(worker.pk)
     judgements = worker.judgements.filter(retraction=None).count()
     if position is None:
         return WorkerPage(worker, False, [], judgements)
-    items = item_positions(fitted, [score.item for score in scores])
-    mean, sd = fitted.model.predict_utilities(users=np.array([position]), items=items, return_std=True)
-    rank = np.argsort(np.argsort(-mean[:, 0], kind="stable")) + 1
-    rows = zip(scores, mean[:, 0], sd[:, 0], rank, strict=True)
-    preferences = [Preference(score, float(m), float(s), int(r)) for score, m, s, r in rows]
-    return WorkerPage(worker, True, sorted(preferences, key=lambda p: -abs(p.difference)), judgements)
+    items, user = item_positions(fitted, [score.item for score in scores]), np.array([position])
+    mean = fitted.model.predict_utilities(users=user, items=items)[:, 0]
+    rank = np.argsort(np.argsort(-mean, kind="stable")) + 1
+    consensus = np.array([score.mean for score in scores])
+    shown = np.argsort(-np.abs(mean - consensus), kind="stable")[:ITEMS_SHOWN]
+    sd = fitted.model.predict_utilities(users=user, items=items[shown], return_std=True)[1][:, 0]
+    rows = zip(shown, sd, strict=True)
+    preferences = [Preference(scores[at], float(mean[at]), float(s), int(rank[at])) for at, s in rows]
+    return WorkerPage(worker, True, preferences, judgements, items=len(scores))

@@ -143,6 +143,7 @@ FIELDS = {
     "an unknown choice": ({"choice": "both"}, 422),
     "a NUL in the note": ({"note": "a\0b"}, 422),
     "half a character in the note": ({"note": "\ud800"}, 422),
+    "a note that is an object": ({"note": {"a": 1}}, 422),
     "a note of 1 MB": ({"note": "x" * 900_000}, 422),
     "a number for a pair": ({"assignment": 2**63}, 422),
     "a time that is none": ({"response_ms": "yesterday"}, 422),

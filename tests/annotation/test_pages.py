@@ -100,7 +100,7 @@ def request_whose_database_is_away() -> HttpRequest:
         (errors.not_found, 404, "There is nothing at this address."),
         (errors.too_many, 429, "That was too fast for us."),
         (errors.server_error, 500, "Something went wrong on our side."),
-        (errors.unavailable, 503, "The server cannot reach its database just now."),
+        (errors.unavailable, 503, "The server cannot reach its database, or its disk is full."),
     ],
 )
 def test_every_refusal_is_a_page_that_needs_no_database_and_no_person(view, status: int, words: str) -> None:
