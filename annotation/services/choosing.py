@@ -1,9 +1,10 @@
 """What a worker could be given next, and why: a planned repeat, a suggestion of the model, or the least judged pair."""
 
+from collections import Counter
 from random import Random
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from annotation.assignment import Candidate, Pair, choose_pair, draw_pair
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, Worker
@@ -15,7 +16,10 @@ Drawn = dict[str, Any]  # the fields of an Assignment that a policy decides
 
 
 class Chooser:
-    """Draws pairs for one worker from what is free now. Items are read once; pairs are read for one item at a time."""
+    """Draws pairs for one worker from what is free now. Items are read once; pairs are read for one item at a time.
+
+    What it has drawn counts as given out, so that several draws can be stored at once.
+    """
 
     def __init__(self, worker: Worker, rng: Random) -> None:
         self.worker, self.project, self.rng = worker, worker.project, rng
@@ -23,32 +27,39 @@ class Chooser:
         rows = Item.objects.filter(project=self.project, active=True).values_list("pk", "group", "load")
         self.group = {pk: group if within else "" for pk, group, _load in rows}
         self.load = {pk: load for pk, _group, load in rows}
+        self.suggestions = Suggestion.objects.filter(project=self.project).exists()
+        self.drawn: list[tuple[int, int, int | None, int]] = []
         self.members: dict[str, list[int]] = {}
         for pk, group in self.group.items():
             self.members.setdefault(group, []).append(pk)
 
     def draw(self) -> Drawn | None:
-        """A pair and why it was chosen. Nothing is taken yet."""
+        """A pair and why it was chosen. Nothing is stored yet."""
+        drawn = self._choose()
+        if drawn is not None:
+            pair = (drawn["item_lo_id"], drawn["item_hi_id"])
+            self.drawn.append((*pair, drawn["slot"], self.worker.pk))
+            for item in pair:
+                self.load[item] += 1
+        return drawn
+
+    def _choose(self) -> Drawn | None:
         if self._toss(self.project.repeat_share) and (again := self._repeat()):
             return again
-        if not self._toss(self.project.random_share) and (suggested := self._suggested()):
+        if self.suggestions and not self._toss(self.project.random_share) and (suggested := self._suggested()):
             return suggested
         pair = self._least_judged()
         if pair is None:
             return None
         return {**self._placed(pair.lo, pair.hi), "policy": "least-judged", "propensity": pair.propensity}
 
-    def taken(self, drawn: Drawn) -> None:
-        """The next draw knows that this one was given out."""
-        for item in (drawn["item_lo_id"], drawn["item_hi_id"]):
-            self.load[item] += 1
-
     def _toss(self, percent: int) -> bool:
         return percent > 0 and self.rng.random() < percent / 100
 
     def _placed(self, lo: int, hi: int) -> Drawn:
         """The pair in its lowest free slot, either one on the left."""
-        slots = set(Assignment.objects.filter(item_lo=lo, item_hi=hi).values_list("slot", flat=True))
+        given = self._given(Q(item_lo=lo, item_hi=hi))
+        slots = {slot for one, other, slot, _worker in given if (one, other) == (lo, hi)}
         slot = next((slot for slot in range(1, self.project.redundancy + 1) if slot not in slots), None)
         return {"item_lo_id": lo, "item_hi_id": hi, "slot": slot, "lo_is_left": self.rng.random() < 0.5}
 
@@ -58,7 +69,8 @@ class Chooser:
         columns = ("item_lo", "item_hi", "lo_was_left", "round")
         earlier = list(judged.order_by("-sequence").values_list(*columns)[REPEAT_AFTER:])
         again = set(self.worker.assignments.filter(purpose="repeat").values_list("item_lo", "item_hi"))
-        able = [row for row in earlier if row[:2] not in again and row[0] in self.load and row[1] in self.load]
+        able = [row for row in earlier if row[:2] not in again and {*row[:2]} <= self.load.keys()]
+        able = [row for row in able if not self._was_drawn(*row[:2])]
         if not able:
             return None
         lo, hi, lo_was_left, round_ = self.rng.choice(able)
@@ -68,10 +80,14 @@ class Chooser:
     def _suggested(self) -> Drawn | None:
         """The pair the model would learn most from, among those this worker has not met and that have a slot left."""
         for suggestion in Suggestion.objects.fresh_for(self.worker).best_first()[:QUICK_TRIES]:
-            drawn = self._placed(suggestion.item_lo_id, suggestion.item_hi_id)
-            if drawn["slot"] is not None:
+            lo, hi = suggestion.item_lo_id, suggestion.item_hi_id
+            drawn = self._placed(lo, hi)
+            if drawn["slot"] is not None and not self._was_drawn(lo, hi):
                 return {**drawn, "policy": "suggested", "propensity": None}
         return None
+
+    def _was_drawn(self, lo: int, hi: int) -> bool:
+        return any((lo, hi) == pair[:2] for pair in self.drawn)
 
     def _least_judged(self) -> Pair | None:
         """Quickly from the least judged items; where those have no partner left, by looking at every pair."""
@@ -95,10 +111,18 @@ class Chooser:
 
     def _barred(self, which: Q) -> dict[int, set[int]]:
         """Whom each item may not meet: the pair was given to this worker, or all its slots are taken."""
-        pairs = Assignment.objects.filter(which, project=self.project).values("item_lo", "item_hi")
-        counted = pairs.annotate(taken=Count("slot"), mine=Count("pk", filter=Q(worker=self.worker)))
+        taken, mine = Counter[tuple[int, int]](), set[tuple[int, int]]()
+        for lo, hi, slot, worker in self._given(which):
+            taken[lo, hi] += slot is not None
+            if worker == self.worker.pk:
+                mine.add((lo, hi))
         barred: dict[int, set[int]] = {}
-        for row in counted.filter(Q(taken__gte=self.project.redundancy) | Q(mine__gt=0)):
-            barred.setdefault(row["item_lo"], set()).add(row["item_hi"])
-            barred.setdefault(row["item_hi"], set()).add(row["item_lo"])
+        for lo, hi in mine | {pair for pair, count in taken.items() if count >= self.project.redundancy}:
+            barred.setdefault(lo, set()).add(hi)
+            barred.setdefault(hi, set()).add(lo)
         return barred
+
+    def _given(self, which: Q) -> list[tuple[int, int, int | None, int]]:
+        """Every lease of these pairs, and what was drawn just now: lo, hi, slot, worker."""
+        rows = Assignment.objects.filter(which, project=self.project)
+        return [*rows.values_list("item_lo_id", "item_hi_id", "slot", "worker_id"), *self.drawn]

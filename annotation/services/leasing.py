@@ -18,7 +18,6 @@ from annotation.services.choosing import Chooser, Drawn
 
 PREFETCH = 5
 FEW = 2
-ATTEMPTS = 8
 
 
 @transaction.atomic
@@ -95,32 +94,21 @@ def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
     _free_expired(worker.project, timezone.now())
     missing = wanted - Assignment.objects.filter(worker=worker, closed_at=None).count()
     chooser = Chooser(worker, rng)
-    added = [pair for _ in range(missing) if (pair := _lease_another(worker, chooser))]
-    add_load(added)
-    return bool(added)
-
-
-def _lease_another(worker: Worker, chooser: Chooser) -> tuple[int, int] | None:
-    """One more pair, or None. A slot that was taken all the same (by an undo) means another draw."""
-    for _attempt in range(ATTEMPTS):
-        drawn = chooser.draw()
-        if drawn is None:
-            return None
-        try:
-            _take(worker, drawn)
-        except IntegrityError:
-            continue
-        chooser.taken(drawn)
-        return drawn["item_lo_id"], drawn["item_hi_id"]
-    return None
+    drawn = [one for _ in range(missing) if (one := chooser.draw())]
+    try:
+        _take(worker, drawn)
+    except IntegrityError:  # an undo took the slot back meanwhile: the next request draws again
+        return False
+    add_load((one["item_lo_id"], one["item_hi_id"]) for one in drawn)
+    return bool(drawn)
 
 
 @transaction.atomic
-def _take(worker: Worker, drawn: Drawn) -> None:
-    issued = timezone.now()
-    expires = issued + timedelta(minutes=worker.project.lease_minutes)
-    terms = {"issued_at": issued, "expires_at": expires, "tie_offered": worker.project.ties_allowed}
-    Assignment.objects.create(project=worker.project, worker=worker, **terms, **drawn)
+def _take(worker: Worker, drawn: list[Drawn]) -> None:
+    project, issued = worker.project, timezone.now()
+    expires = issued + timedelta(minutes=project.lease_minutes)
+    terms = {"issued_at": issued, "expires_at": expires, "tie_offered": project.ties_allowed}
+    Assignment.objects.bulk_create(Assignment(project=project, worker=worker, **terms, **one) for one in drawn)
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
@@ -136,6 +124,8 @@ def _free_expired(project: Project, now: datetime) -> None:
     """Leases that ran out give their slot back; a late answer is still kept."""
     expired = Assignment.objects.filter(project=project, closed_at=None, slot__isnull=False, expires_at__lt=now)
     freed = list(expired.order_by("pk").values_list("pk", "item_lo", "item_hi"))
+    if not freed:
+        return
     expired.filter(pk__in=[pk for pk, _lo, _hi in freed]).update(slot=None)
     add_load([(lo, hi) for _pk, lo, hi in freed], change=-1)
 
