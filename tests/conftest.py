@@ -1,11 +1,13 @@
 """The stage: one database without its guard only while it is emptied, and a small cast with reasons to exist."""
 
+import asyncio
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from django.conf import settings
@@ -16,6 +18,7 @@ from django.test import Client, TransactionTestCase
 from annotation import append_only, services
 from annotation.models import Item, Membership, Project, User, Worker
 
+T = TypeVar("T")
 PASSWORD = "correct horse battery staple"
 
 
@@ -58,6 +61,12 @@ def a_data_folder_of_its_own(settings: Any, tmp_path: Path) -> None:
 @pytest.fixture
 def rng() -> Random:
     return Random(1)
+
+
+def run_apart(story: Coroutine[Any, Any, T]) -> T:
+    """The result of this coroutine, run in a thread of its own: a browser test may have left a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, story).result(timeout=60)
 
 
 def make_user(name: str, **fields: object) -> User:

@@ -1,11 +1,11 @@
 """A body over the limit is refused while it comes in, whatever it announces."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from annotation.importing.doorstep import BodyLimit, Message, Receive, Send
+from tests.conftest import run_apart
 
 LIMIT = 1000
 
@@ -29,7 +29,7 @@ class Server:
         self.sent.append(message)
 
     def ask(self) -> int:
-        asyncio.run(BodyLimit(read_all, LIMIT)(self.scope, self.receive, self.send))
+        run_apart(BodyLimit(read_all, LIMIT)(self.scope, self.receive, self.send))
         return int(self.sent[0]["status"])
 
 

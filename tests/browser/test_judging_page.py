@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from annotation.models import Item, Judgement, Project, User
+from annotation.models import Assignment, Item, Judgement, Project, User
 from tests.browser.sitting import SETTLING, Answer, Sitting, make_study, standing
 from tests.conftest import PASSWORD
 
@@ -278,7 +278,7 @@ def test_an_answer_refused_for_good_is_said_in_words_and_the_pair_comes_again(
     sitting = sit()
     page = sitting.page
     shown = sitting.shown(page, "tie")
-    Project.objects.filter(pk=project.pk).update(ties_allowed=False)
+    Assignment.objects.filter(project=project).update(tie_offered=False)
     sitting.press("0")
     expect(page.get_by_text("Nothing was saved; please choose one of the two.")).to_be_visible()
     sitting.press("1")

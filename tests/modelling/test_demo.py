@@ -158,7 +158,7 @@ def trial(crowd: DemoCrowd, arguments: tuple[Argument, ...]) -> Trial:
     tenth = np.random.default_rng(0).permutation(len(crowd.labels)) < len(crowd.labels) // 10
     items = [Item(key=argument.key, text=argument.text) for argument in arguments]
     workers = [Worker(code=name) for name in crowd.names]
-    seen = Inputs(Moment(0, 0), items, workers, _some(crowd, ~tenth), {}, "")
+    seen = Inputs(Moment(0, 0), items, workers, [], [], _some(crowd, ~tenth), {}, "")
     model, _ = fit(seen, ModelSettings())
     return Trial(model=model, withheld=_some(crowd, tenth & (crowd.labels.y != 0.5)))
 

@@ -15,6 +15,7 @@ from annotation.models import Membership, Project, User
 from config.asgi import application
 from modelling import live
 from modelling.models import ModelSnapshot, UpdateState
+from tests.conftest import run_apart
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,7 +60,7 @@ def run(story: Callable[[], Awaitable[Any]]) -> Any:
         live.watcher = live.Watcher()
         return await story()
 
-    return asyncio.run(told())
+    return run_apart(told())
 
 
 def connects(communicator: Socket) -> bool:
