@@ -11,8 +11,6 @@ from .arrays import FloatArray
 from .posterior import Posterior
 from .users import Users
 
-INDEPENDENT = 1e-10  # smallest share of the users' spread that still counts as a direction
-
 
 @dataclass(frozen=True, eq=False)
 class Axes:
@@ -27,14 +25,12 @@ class Axes:
 
 
 def principal_turn(V: FloatArray, users: Users) -> tuple[FloatArray, FloatArray]:
-    """Turns (C, C) after which V' W'^T is unchanged, its terms are orthogonal and the users have mean square 1.
+    """Turns (C, C) after which V' W'^T is unchanged, the items' axes are orthogonal and E[w'^2] has mean 1.
 
-    Where the users' means do not span all components, their uncertainty is counted in.
+    The users' uncertainty is counted in: without it a component that nobody uses would be blown up until its means,
+    nearly 0, had mean square 1, and its variance with them.
     """
-    G = users.W.T @ users.W / len(users.W)
-    spread = np.linalg.eigvalsh(G)
-    if spread[0] <= INDEPENDENT * max(spread[-1], INDEPENDENT):
-        G = G + users.Omega.mean(axis=0)
+    G = users.W.T @ users.W / len(users.W) + users.Omega.mean(axis=0)
     L = linalg.cholesky(G, lower=True)
     _, _, Qt = np.linalg.svd((V - V.mean(axis=0)) @ L, full_matrices=True)
     return fixed_signs(V, L @ Qt.T, linalg.solve_triangular(L.T, Qt.T, lower=False))

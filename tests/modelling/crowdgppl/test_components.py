@@ -89,3 +89,14 @@ def test_users_whose_means_do_not_span_the_components_can_still_be_shown():
     axes = displayed(model._post, True, (1.0, 10.0), (1.0, 10.0))
     assert np.isfinite(axes.variances).all()
     assert_allclose(axes.items.T @ axes.users, model._post.items.mean[:, 1:] @ model._post.users.W.T, atol=1e-8)
+
+
+def test_a_component_nobody_uses_is_not_blown_up():
+    """One true taste, eight components: the variance of an unused one lies near the others', never far above the used."""
+    crowd = make_crowd(seed=12, n_users=40, n_items=40, per_user=40, components=1, variance=4.0)
+    model = fitted(crowd.labels, n_components=8)
+    variances, energy = model.component_variances_, model.component_energy_
+    unused = energy < 0.01 * energy[0]
+    assert unused.sum() >= 4
+    assert variances[unused].max() <= variances[0]
+    assert variances[unused].max() < 2 * variances[unused].min()
