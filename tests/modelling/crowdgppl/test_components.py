@@ -92,7 +92,7 @@ def test_users_whose_means_do_not_span_the_components_can_still_be_shown():
 
 
 def test_a_component_nobody_uses_is_not_blown_up():
-    """One true taste, eight components: an unused one has the variance of its neighbours, never more than a used one."""
+    """One true taste, eight components: an unused one has the variance of its like, never more than a used one."""
     crowd = make_crowd(seed=12, n_users=40, n_items=40, per_user=40, components=1, variance=4.0)
     model = fitted(crowd.labels, n_components=8)
     variances, energy = model.component_variances_, model.component_energy_
