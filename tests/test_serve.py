@@ -94,6 +94,7 @@ def test_an_updater_that_dies_is_started_again(server: tuple[subprocess.Popen[by
     (first,) = children_of(process.pid)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: any(pid != first and is_alive(pid) for pid in children_of(process.pid)), "a new updater")
+    assert status_of(f"{address}/healthz") == 200, "the pages were served all the while"
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
