@@ -14,9 +14,9 @@ from modelling.models import ConsensusScore, ModelSnapshot, SnapshotArrays, Upda
 
 @admin.register(UpdateState)
 class UpdateStateAdmin(ReadOnly):
-    list_display = ["project", "done_sequence", "current", "owner", "lease_until", "attempts", "not_before", "error"]
+    list_display = ["project", "done_sequence", "current", "owner", "lease_until", "attempts", "condition", "words"]
     list_filter = ["attempts"]
-    search_fields = ["project__title", "project__slug", "error"]
+    search_fields = ["project__title", "project__slug", "words"]
     list_select_related = ["project", "current"]
 
 

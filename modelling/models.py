@@ -11,15 +11,32 @@ class UpdateState(models.Model):
     What is wanted is not stored: it is the project's last sequence and inputs_revision.
     """
 
+    class Condition(models.TextChoices):
+        WAITING = "waiting", _("waiting for judgements")
+        OK = "ok", _("up to date or catching up")
+        DEGRADED = "degraded", _("the last good version is shown")
+
     project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="update_state")
     done_sequence = models.PositiveBigIntegerField(default=0)
     done_inputs_revision = models.PositiveBigIntegerField(default=0)
     current = models.ForeignKey("ModelSnapshot", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    pinned = models.ForeignKey(
+        "ModelSnapshot",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text=_("The version that pages show while the model goes on learning; empty: the current one."),
+    )
     owner = models.CharField(max_length=40, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(null=True, blank=True)
-    error = models.TextField(blank=True, help_text=_("In plain words; empty when all is well."))
+    condition = models.CharField(max_length=10, choices=Condition.choices, default=Condition.WAITING)
+    words = models.TextField(blank=True, help_text=_("Why it waits or is degraded, in plain words; empty when ok."))
+    progress = models.JSONField(
+        default=dict, blank=True, help_text=_("Of the fit that runs now: what, share, iteration, change; else empty.")
+    )
 
     def __str__(self) -> str:
         return f"{self.project_id}: learned up to {self.done_sequence}"
@@ -49,6 +66,9 @@ class ModelSnapshot(models.Model):
     diagnostics = models.JSONField(default=dict)
     checksum = models.CharField(max_length=64, help_text=_("SHA-256 of the arrays."))
     seconds = models.FloatField()
+    pruned_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When the arrays were thrown away; the scores stay.")
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -106,6 +126,74 @@ class ConsensusScore(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.item_id}"
+
+
+class ScoreboardEntry(models.Model):
+    """How well one method foresaw the judgements that a version then learned from: sums, so that entries add up."""
+
+    class Method(models.TextChoices):
+        PERSONAL = "personal", _("crowdGPPL, each worker's own preferences")
+        CONSENSUS = "consensus", _("crowdGPPL, the consensus")
+        GPPL = "gppl", _("GPPL, one preference for all")
+        BRADLEY_TERRY = "bradley_terry", _("Bradley-Terry, without texts")
+
+    snapshot = models.ForeignKey(ModelSnapshot, on_delete=models.CASCADE, related_name="scoreboard")
+    method = models.CharField(max_length=20, choices=Method.choices)
+    labels = models.PositiveIntegerField()
+    decided = models.PositiveIntegerField(help_text=_("Labels that were not a tie; only these are right or wrong."))
+    correct = models.PositiveIntegerField()
+    log_loss = models.FloatField()
+    brier = models.FloatField()
+    calibration = models.JSONField(
+        default=list, help_text=_("For each tenth of predicted probability: labels, sum predicted, sum observed.")
+    )
+
+    class Meta:
+        verbose_name_plural = "scoreboard entries"
+        ordering = ["snapshot", "method"]
+        constraints = [
+            models.UniqueConstraint(fields=["snapshot", "method"], name="scored_once"),
+            models.CheckConstraint(
+                condition=Q(correct__lte=models.F("decided"), decided__lte=models.F("labels")), name="scored_counts"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.correct} of {self.decided}"
+
+
+class SettingsSearch(models.Model):
+    """A request to choose the model's settings by leaving groups of items out, and what came of it."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting for the updater")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("could not be done")
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="settings_searches")
+    asked_by = models.ForeignKey("annotation.User", null=True, on_delete=models.SET_NULL, related_name="+")
+    asked_at = models.DateTimeField(auto_now_add=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    owner = models.CharField(max_length=40, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    progress = models.JSONField(default=dict, blank=True)
+    table = models.JSONField(default=list, blank=True, help_text=_("Every candidate with its losses, best first."))
+    winner = models.JSONField(default=dict, blank=True)
+    words = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "settings searches"
+        ordering = ["-asked_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project"], condition=Q(state__in=["waiting", "running"]), name="one_search_at_a_time"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.state}"
 
 
 class UpdaterBeat(models.Model):

@@ -177,7 +177,14 @@ def _finish(project: Project, owner: str, inputs: Inputs, current: ModelSnapshot
     """
     done = {"done_sequence": inputs.moment.sequence, "done_inputs_revision": inputs.moment.inputs_revision}
     ours = UpdateState.objects.filter(project=project, owner=owner, done_sequence__lte=inputs.moment.sequence)
-    free = {"owner": "", "lease_until": None, "attempts": 0, "not_before": None, "error": ""}
+    free: dict[str, Any] = {
+        "owner": "",
+        "lease_until": None,
+        "attempts": 0,
+        "not_before": None,
+        "words": "",
+        "progress": {},
+    }
     if not ours.update(current=current, **done, **free):
         raise LostClaim
 
@@ -187,7 +194,11 @@ def back_off(project: Project, owner: str, error: Exception) -> None:
     state = UpdateState.objects.get(project=project)
     pause = min(FIRST_BACKOFF * 2 ** min(state.attempts, 10), LONGEST_BACKOFF)
     UpdateState.objects.filter(project=project, owner=owner).update(
-        owner="", lease_until=None, not_before=timezone.now() + pause, error=f"{type(error).__name__}: {error}"[:500]
+        owner="",
+        lease_until=None,
+        not_before=timezone.now() + pause,
+        condition=UpdateState.Condition.DEGRADED,
+        words=f"{type(error).__name__}: {error}"[:500],
     )
 
 

@@ -33,4 +33,4 @@ def freshness_of(project: Project) -> Freshness:
     """The current version, and how many saved events it has not learned from."""
     state = UpdateState.objects.filter(project=project).select_related("current").first() or UpdateState()
     labels = moment_of(project).sequence
-    return Freshness(project, state.current, labels, labels - state.done_sequence, state.error)
+    return Freshness(project, state.current, labels, labels - state.done_sequence, state.words)

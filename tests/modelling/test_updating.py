@@ -140,7 +140,7 @@ def test_a_failing_fit_backs_off_and_the_last_good_version_stays(
     monkeypatch.setattr(updating, "fit", lambda *args, **kwargs: 1 / 0)
     assert updating.run_one("one") is None
     state = UpdateState.objects.get()
-    assert "division by zero" in state.error
+    assert "division by zero" in state.words
     assert state.not_before > timezone.now()
     assert state.current == good
     assert updating.run_one("one") is None, "it must not try again at once"
@@ -159,7 +159,7 @@ def test_a_project_with_nothing_to_learn_from_waits_quietly(project: Project, wo
     judge(worker, "skip")
     assert updating.run_one("one") is None
     state = UpdateState.objects.get()
-    assert (state.done_sequence, state.error, state.current) == (1, "", None)
+    assert (state.done_sequence, state.words, state.current) == (1, "", None)
 
 
 def test_damaged_arrays_are_noticed(project: Project, crowd: list[Worker], settings) -> None:
@@ -288,7 +288,7 @@ def test_a_study_from_which_everything_was_taken_back_shows_no_ranking(
     services.erase_worker(worker=worker, user=None, remove_judgements=True)
     assert updating.run_one("one") is None
     assert current_snapshot(project) is None
-    assert UpdateState.objects.get().error == ""
+    assert UpdateState.objects.get().words == ""
 
 
 def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Project, crowd: list[Worker]) -> None:
@@ -296,4 +296,4 @@ def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Proj
     Item.objects.update(active=False)
     ledger.raise_inputs_revision(project.pk)
     assert updating.run_one("one") is None
-    assert (current_snapshot(project), UpdateState.objects.get().error) == (None, "")
+    assert (current_snapshot(project), UpdateState.objects.get().words) == (None, "")
