@@ -20,6 +20,7 @@ class Axes:
     users: FloatArray  # (C, U)
     energy: FloatArray  # (C,)
     variances: FloatArray  # (C,)
+    prior_variances: FloatArray  # (C,) the same before any label
     item_turn: FloatArray  # (C, C): V' = V item_turn
     user_turn: FloatArray  # (C, C): W' = W user_turn
 
@@ -64,9 +65,23 @@ def gamma_variances(
     W = post.users.W @ user_turn
     Omega = post.users.Omega.sum(axis=0)
     Ew = (W**2).sum(axis=0) + np.einsum("cj,cd,dj->j", user_turn, Omega, user_turn)
-    s_v = (v_prior[0] + 0.5 * len(mean)) / (v_prior[1] + 0.5 * Ev)
-    s_w = (w_prior[0] + 0.5 * len(W)) / (w_prior[1] + 0.5 * Ew)
-    return np.asarray(1.0 / (s_v * s_w))
+    return gamma_scale(v_prior, len(mean), Ev) * gamma_scale(w_prior, len(W), Ew)
+
+
+def gamma_scale(prior: tuple[float, float], dimension: int, energy: FloatArray) -> FloatArray:
+    """1 / E[s] of the Gamma posterior of eq:qs."""
+    return np.asarray((prior[1] + 0.5 * energy) / (prior[0] + 0.5 * dimension))
+
+
+def prior_variances(
+    post: Posterior, turned: bool, v_prior: tuple[float, float], w_prior: tuple[float, float]
+) -> FloatArray:
+    """(C,) what the variances of the components are before any label, and stay for one that gets no data."""
+    of_items, of_users = post.scale_items.prior_mean[1:], post.scale_users.prior_mean
+    if not turned:
+        return np.asarray(1.0 / (of_items * of_users))
+    M, U = post.space.M, len(post.users.W)
+    return gamma_scale(v_prior, M, M / of_items) * gamma_scale(w_prior, U, U / of_users)
 
 
 def displayed(post: Posterior, turn: bool, v_prior: tuple[float, float], w_prior: tuple[float, float]) -> Axes:
@@ -74,7 +89,8 @@ def displayed(post: Posterior, turn: bool, v_prior: tuple[float, float], w_prior
     V, W = post.space.times(post.items.mean[:, 1:]), post.users.W
     C = V.shape[1]
     if C == 0:
-        return Axes(V.T, W.T, np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
+        none, square = np.zeros(0), np.zeros((0, 0))
+        return Axes(V.T, W.T, none, none, none, square, square)
     item_turn, user_turn = principal_turn(V, post.users) if turn else (np.eye(C), np.eye(C))
     energy = component_energy(V @ item_turn, W @ user_turn)
     if turn:
@@ -83,4 +99,5 @@ def displayed(post: Posterior, turn: bool, v_prior: tuple[float, float], w_prior
         variances = gamma_variances(post, item_turn, user_turn, v_prior, w_prior)
     else:
         variances = 1.0 / (post.scale_items.mean[1:] * post.scale_users.mean)
-    return Axes((V @ item_turn).T, (W @ user_turn).T, energy, variances, item_turn, user_turn)
+    prior = prior_variances(post, turn, v_prior, w_prior)
+    return Axes((V @ item_turn).T, (W @ user_turn).T, energy, variances, prior, item_turn, user_turn)

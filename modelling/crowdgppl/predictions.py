@@ -151,6 +151,11 @@ class Predictions:
         return self._displayed.variances
 
     @property
+    def prior_component_variance_(self) -> FloatArray:
+        """(C,) what `component_variances_` is before any label: a component that gets no data shows this value."""
+        return self._displayed.prior_variances
+
+    @property
     def component_energy_(self) -> FloatArray:
         """(C,) mean over users and items of (E[v_ci] E[w_uc])^2, v centred over items: what is in use."""
         return self._displayed.energy

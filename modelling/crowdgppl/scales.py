@@ -35,6 +35,11 @@ class Scales:
         return self.shape / self.rate
 
     @property
+    def prior_mean(self) -> FloatArray:
+        """E[s] before any label."""
+        return self.prior_shape / self.prior_rate
+
+    @property
     def mean_log(self) -> FloatArray:
         """E[ln s]."""
         value = np.log(self.mean)

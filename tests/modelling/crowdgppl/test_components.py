@@ -100,3 +100,36 @@ def test_a_component_nobody_uses_is_not_blown_up():
     assert unused.sum() >= 3
     assert variances[unused].max() <= variances[0]
     assert variances[unused].max() < 2 * variances[unused].min()
+
+
+@pytest.mark.parametrize("scales", ["shared", "ard"])
+def test_before_any_label_a_component_has_its_prior_variance(crowd, scales):
+    model = fitted(crowd.labels, scales=scales)
+    prior = model.prior_component_variance_
+    blank = model._blank(model._post.space, model._post.ledger, model.choice_.variance)
+    shown = displayed(blank, scales == "shared", model.v_prior, model.w_prior)
+    assert prior.shape == (4,)
+    assert_allclose(prior, shown.variances, rtol=1e-10)
+
+
+def test_a_learned_scale_starts_at_the_product_of_its_priors(crowd):
+    model = fitted(crowd.labels, scales="ard", v_prior=(2.0, 6.0), w_prior=(1.0, 5.0))
+    assert_allclose(model.prior_component_variance_, 15.0)
+
+
+def test_only_a_component_in_use_has_more_than_its_prior_variance():
+    crowd = make_crowd(seed=12, n_users=40, n_items=40, per_user=40, components=1, variance=4.0)
+    model = fitted(crowd.labels, n_components=8)
+    in_use = model.component_energy_ > 0.05 * model.component_energy_[0]
+    assert np.array_equal(model.component_variances_ > model.prior_component_variance_, in_use)
+
+
+def test_the_prior_variances_are_kept_with_the_model(crowd):
+    for scales in ("shared", "ard"):
+        model = fitted(crowd.labels, scales=scales)
+        again = CrowdGPPL.from_state(model.to_state())
+        assert np.array_equal(again.prior_component_variance_, model.prior_component_variance_)
+
+
+def test_without_components_there_is_no_prior_variance(crowd):
+    assert fitted(crowd.labels, n_components=0).prior_component_variance_.shape == (0,)
