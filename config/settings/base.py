@@ -123,6 +123,11 @@ TIME_ZONE = "UTC"
 # Files
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "config.static.PlotlyScript",
+]
 STATIC_ROOT = DATA_DIR / "staticfiles"
 # Names carry a hash of the content, so that a browser on a bad network fetches each file once.
 STORAGES = {

@@ -11,8 +11,9 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from config.static import collect
 
 log = logging.getLogger("concord.serve")
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         door = open_door(options["host"], options["port"])
-        call_command("collectstatic", interactive=False, verbosity=0)
+        collect()
         address = f"http://{options['host']}:{options['port']}"
         self.stdout.write(f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
