@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 
 from .arrays import BoolArray, FloatArray, IntArray
 from .inducing import ItemSpace
-from .ledger import Block, Ledger
+from .ledger import Block, Islands, Ledger
 from .users import PairMoments, Users
 
 STATISTICS_BYTES = 50e6  # beyond this only one row of the pair statistics is formed at a time
@@ -185,10 +185,17 @@ def pair_variances(space: ItemSpace, S: FloatArray, ledger: Ledger) -> FloatArra
         own = cov.diagonal()
         return np.asarray(own[a] + own[b] - 2.0 * cov[a, b])
     own = np.einsum("nm,nm->n", rows, space.Psi)
-    cross = np.concatenate(
-        [np.einsum("qm,qm->q", rows[a[i : i + 4096]], space.Psi[b[i : i + 4096]]) for i in range(0, len(a), 4096)]
+    return np.asarray(own[a] + own[b] - 2.0 * pair_covariances(rows, space.Psi, ledger))
+
+
+def pair_covariances(rows: FloatArray, Psi: FloatArray, ledger: Ledger) -> FloatArray:
+    """rows_a^T Psi_b of every pair: island by island, or pair by pair."""
+    a, b, islands = ledger.pair_a, ledger.pair_b, ledger.islands
+    if islands is not None:
+        return np.asarray((rows[islands.items] @ Psi[islands.items].swapaxes(1, 2)).ravel()[islands.places])
+    return np.concatenate(
+        [np.einsum("qm,qm->q", rows[a[i : i + 4096]], Psi[b[i : i + 4096]]) for i in range(0, len(a), 4096)]
     )
-    return np.asarray(own[a] + own[b] - 2.0 * cross)
 
 
 def laplacian(ledger: Ledger, weights: FloatArray) -> FloatArray | sparse.csr_array:
@@ -207,10 +214,23 @@ def laplacian(ledger: Ledger, weights: FloatArray) -> FloatArray | sparse.csr_ar
 
 def evidence(space: ItemSpace, ledger: Ledger, weights: FloatArray) -> FloatArray:
     """Psi^T Lap(weights) Psi."""
+    if space.Psi is not None and ledger.n_items > DENSE_ITEMS and ledger.islands is not None:
+        return evidence_of_islands(space.Psi, ledger, ledger.islands, weights)
     L = laplacian(ledger, weights)
     if space.Psi is None:
         return L if isinstance(L, np.ndarray) else L.toarray()
     return np.asarray(space.Psi.T @ (L @ space.Psi))
+
+
+def evidence_of_islands(Psi: FloatArray, ledger: Ledger, islands: Islands, weights: FloatArray) -> FloatArray:
+    """The same from the small Laplacian of each island."""
+    G, n = islands.items.shape
+    degree = np.bincount(ledger.pair_a, weights, len(Psi)) + np.bincount(ledger.pair_b, weights, len(Psi))
+    L = np.zeros(G * n * n)
+    L[islands.places] = L[islands.mirrored] = -weights
+    L[islands.own_places] = degree[islands.members]
+    rows = Psi[islands.items]
+    return np.asarray(rows.reshape(G * n, -1).T @ (L.reshape(G, n, n) @ rows).reshape(G * n, -1))
 
 
 def inverse_from(factor: FloatArray) -> FloatArray:

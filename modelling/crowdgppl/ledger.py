@@ -8,12 +8,14 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from .arrays import BoolArray, FloatArray, IntArray
 from .labels import PairwiseLabels
 
 CHUNK_VALUES = 400_000  # numbers in one work array of a chunk of users: about the second-level cache
 BLOCK_USERS = 8192  # users whose second moments are formed at a time
+SPARE = 8  # places of the islands' matrices for each pair, beyond which they waste more than they save
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,39 @@ class Block:
     def matrix(self, values: FloatArray, n_pairs: int) -> sparse.csr_array:
         """One value per label, summed by pair and user."""
         return sparse.csr_array((values[self.order], self.columns, self.rows), shape=(n_pairs, self.n_users))
+
+
+@dataclass(frozen=True, eq=False)
+class Islands:
+    """Items that are compared only among themselves, as texts on one topic are: one small square matrix for each.
+
+    Rows beyond an island's own items repeat item 0; no pair has a place there.
+    """
+
+    items: IntArray  # (G, n)
+    members: IntArray  # the items that are compared at all, and
+    own_places: IntArray  # where each stands on the diagonals of the (G, n, n) matrices
+    places: IntArray  # (Qn,) where each pair stands above or below them, and
+    mirrored: IntArray
+
+    @classmethod
+    def of(cls, pair_a: IntArray, pair_b: IntArray, n_items: int) -> Islands:
+        """The connected parts of the graph of the pairs."""
+        graph = sparse.coo_array((np.ones(len(pair_a)), (pair_a, pair_b)), shape=(n_items, n_items))
+        _, part = connected_components(graph, directed=False)
+        members = np.unique(np.concatenate((pair_a, pair_b)))
+        _, island = np.unique(part[members], return_inverse=True)
+        sizes = np.bincount(island)
+        order = np.argsort(island, kind="stable")
+        row = np.zeros(len(members), dtype=np.int64)
+        row[order] = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        n = int(sizes.max())
+        items = np.zeros((len(sizes), n), dtype=np.int64)
+        items[island, row] = members
+        base, row_of = np.zeros(n_items, dtype=np.int64), np.zeros(n_items, dtype=np.int64)
+        base[members], row_of[members] = island * n * n, row
+        i, j, start = row_of[pair_a], row_of[pair_b], base[pair_a]
+        return cls(items, members, base[members] + row * (n + 1), start + i * n + j, start + j * n + i)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +181,14 @@ class Ledger:
         order = chosen[by_pair]
         rows = np.concatenate(([0], np.cumsum(np.bincount(self.q[order], minlength=self.n_pairs))))
         return Block(users, n_users, order, columns[by_pair], rows)
+
+    @cached_property
+    def islands(self) -> Islands | None:
+        """The groups of items that are compared only among themselves; none where their matrices would be wasteful."""
+        if not self.n_pairs:
+            return None
+        found = Islands.of(self.pair_a, self.pair_b, self.n_items)
+        return found if found.items.size * found.items.shape[1] <= SPARE * self.n_pairs else None
 
     @cached_property
     def incidence(self) -> sparse.csr_array:
