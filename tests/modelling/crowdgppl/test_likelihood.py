@@ -31,6 +31,15 @@ def test_ties_and_weights_have_the_moments_of_dense_quadrature(v, y, weight):
     assert_allclose(variance, truth[:, 1], rtol=RTOL)
 
 
+@pytest.mark.parametrize("m", [-30.0, 10.0])
+def test_a_cavity_that_is_nearly_certain_stays_where_it_is(m):
+    """The top is found at once, and rounding must not send the search elsewhere."""
+    powers = np.array([0.5, 1.0, 20.0])
+    mean, variance = lk.tilted_moments(np.full(3, m), np.full(3, 1e-6), powers, powers)
+    assert_allclose(mean, m - 1e-6 * m * powers, atol=1e-5)
+    assert_allclose(variance, 1e-6, rtol=1e-3)
+
+
 @pytest.mark.parametrize("v", VARIANCES)
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_the_closed_form_of_a_plain_answer_has_the_moments_of_dense_quadrature(v, y):
