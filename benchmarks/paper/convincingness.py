@@ -24,7 +24,7 @@ NAME = "convincingness"
 METHODS = ("crowdgppl", "gppl", "bradley_terry", "linear")
 TOPIC_GROUPS = 4
 FIRM = (20_000.0, 1_000.0)  # s_t is 20 whatever the labels say; the other candidate learns it
-DIRECTIONS = (100, 200)
+DIRECTIONS = (60, 100)
 TASTES = ((5, 0.3), (10, 0.3), (10, 1.0), (10, 3.0))  # components and their total variance
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 
