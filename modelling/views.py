@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from csp.constants import UNSAFE_INLINE
+from csp.decorators import csp_update
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils.cache import get_conditional_response
@@ -17,11 +19,14 @@ from annotation.views import ResearcherRequest
 from modelling import exports
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
-from modelling.dashboards.ranking import ranking_page
+from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
 from modelling.snapshots import current_snapshot
 
 Facts = dict[str, Any]
+
+# plotly writes style rules of its own, and saves a picture by way of a blob.
+draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blob:"]})
 
 
 def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
@@ -31,6 +36,7 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         @wraps(facts)
         @require_safe
         @members_only(Role.VIEWER)
+        @draws_pictures
         def view(request: HttpRequest, project: Project, **kwargs: Any) -> HttpResponse:
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
@@ -57,9 +63,7 @@ def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
 def ranking(request: HttpRequest, freshness: Freshness) -> Facts:
     if freshness.snapshot is None:
         return {"ranking": None}
-    page = request.GET.get("page", "1")
-    number = int(page) if page.isdecimal() and len(page) < 6 else 1
-    return {"ranking": ranking_page(freshness.snapshot, request.GET.get("group", ""), number)}
+    return {"ranking": ranking_page(freshness.snapshot, Asked.of(request.GET))}
 
 
 @dashboard("workers.html")

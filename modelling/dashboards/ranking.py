@@ -1,14 +1,50 @@
-"""The consensus ranking: what the crowd agrees on, with intervals."""
+"""The consensus ranking: what the crowd agrees on, how sure that is, and what divides people."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from django.core.paginator import Page, Paginator
+from django.db.models import F, Max, Min, Q, QuerySet
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from scipy.special import ndtr
 
+from modelling.arrays import Damaged
+from modelling.dashboards.pictures import Picture, axis, numbers, plain
 from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.snapshots import item_positions, load_fitted
 
 PER_PAGE = 100
-WIDTH = 200  # of the interval picture, in its own units
+MOST_DRAWN = 1000  # items in a picture; beyond, the table has pages
+WIDTH = 200  # of the interval picture in the table, in its own units
 Z_95 = 1.96
+ORDERS = {
+    "rank": (gettext_lazy("best first"), ["rank"]),
+    "divides": (gettext_lazy("divides people most"), ["-polarisation", "rank"]),
+    "unsure": (gettext_lazy("least sure"), ["-sd", "rank"]),
+    "judgements": (gettext_lazy("most judgements"), ["-judgements", "rank"]),
+    "fewest": (gettext_lazy("fewest judgements"), ["judgements", "rank"]),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address asks for. Anything unknown means what the plain page shows."""
+
+    group: str = ""
+    words: str = ""
+    order: str = "rank"
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "Asked":
+        page, order = query.get("page", "1"), query.get("sort", "rank")
+        number = int(page) if page.isdecimal() and len(page) < 6 else 1
+        words = query.get("q", "").replace("\0", "").strip()[:200]
+        group = query.get("group", "").replace("\0", "")
+        return cls(group, words, order if order in ORDERS else "rank", number)
 
 
 @dataclass(frozen=True)
@@ -26,29 +62,84 @@ class Interval:
 
 @dataclass(frozen=True)
 class Row:
+    """`tier` counts groups of items that their rank intervals tell apart; `above_next` is how sure the order is."""
+
     score: ConsensusScore
     interval: Interval
+    tier: int
+    above_next: float | None
 
 
 @dataclass(frozen=True)
 class RankingPage:
+    asked: Asked
     rows: list[Row]
     page: Page
     groups: list[str]
-    group: str
     zero: float
+    n_items: int
+    n_tiers: int
+    pictures: list[Picture]
+
+    @property
+    def orders(self) -> list[tuple[str, Any]]:
+        return [(name, words) for name, (words, _columns) in ORDERS.items()]
 
 
-def ranking_page(snapshot: ModelSnapshot, group: str = "", number: int = 1) -> RankingPage:
-    """One page of the ranking, of one group or of all; the pictures of all pages share one axis."""
-    scores = snapshot.scores.select_related("item").order_by("rank")
-    groups = sorted(set(scores.values_list("item__group", flat=True)) - {""})
-    extremes = [(mean - Z_95 * sd, mean + Z_95 * sd) for mean, sd in scores.values_list("mean", "sd")]
-    low, high = min(e[0] for e in extremes), max(e[1] for e in extremes)
-    place = _Axis(low, high)
-    page = Paginator(scores.filter(item__group=group) if group else scores, PER_PAGE).get_page(number)
-    rows = [Row(score, place.interval(score.mean, score.sd)) for score in page]
-    return RankingPage(rows, page, groups, group, place(0.0))
+def ranking_page(snapshot: ModelSnapshot, asked: Asked) -> RankingPage:
+    """One page of the ranking, searched and sorted as asked; the pictures in all rows share one axis."""
+    everything = snapshot.scores.all()
+    tiers = tiers_of(snapshot)
+    chosen = _chosen(everything, asked).select_related("item", "item__project")
+    page = Paginator(chosen.order_by(*ORDERS[asked.order][1]), PER_PAGE).get_page(asked.page)
+    groups = sorted(set(everything.values_list("item__group", flat=True)) - {""})
+    place, scores = _axis(everything), list(page)
+    sure = how_sure(snapshot, scores) if asked.order == "rank" else [None] * len(scores)
+    rows = [
+        Row(score, place.interval(score.mean, score.sd), tiers[score.item_id], above)
+        for score, above in zip(scores, sure, strict=True)
+    ]
+    drawn = list(chosen.order_by("rank")[:MOST_DRAWN]) if page.paginator.num_pages > 1 else scores
+    pictures = [intervals_picture(drawn), divides_picture(drawn)] if drawn else []
+    n_tiers = max(tiers.values(), default=0)
+    return RankingPage(asked, rows, page, groups, place(0.0), len(tiers), n_tiers, pictures)
+
+
+def _chosen(scores: "QuerySet[ConsensusScore]", asked: Asked) -> "QuerySet[ConsensusScore]":
+    if asked.group:
+        scores = scores.filter(item__group=asked.group)
+    if asked.words:
+        scores = scores.filter(Q(item__key__icontains=asked.words) | Q(item__text__icontains=asked.words))
+    return scores
+
+
+def tiers_of(snapshot: ModelSnapshot) -> dict[int, int]:
+    """The tier of each item. A new one begins where a rank interval lies wholly below that of the tier's first item."""
+    tiers: dict[int, int] = {}
+    tier, reach = 0, 0
+    for item, low, high in snapshot.scores.order_by("rank").values_list("item_id", "rank_low", "rank_high"):
+        if low > reach or not tiers:
+            tier, reach = tier + 1, high
+        tiers[item] = tier
+    return tiers
+
+
+def how_sure(snapshot: ModelSnapshot, scores: list[ConsensusScore]) -> list[float | None]:
+    """The probability that each item is truly better than the next in this list; None where that cannot be said."""
+    if len(scores) < 2:
+        return [None] * len(scores)
+    try:
+        fitted = load_fitted(snapshot)
+    except Damaged:
+        return [None] * len(scores)
+    positions = item_positions(fitted, [score.item for score in scores])
+    mean, cov = fitted.model.predict_consensus(items=positions, return_cov=True)
+    i, j = np.arange(len(scores) - 1), np.arange(1, len(scores))
+    variance = cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
+    gap = mean[i] - mean[j]
+    known = variance > 1e-12
+    sure = np.where(known, ndtr(gap / np.sqrt(np.where(known, variance, 1.0))), 0.5)
+    return [*(float(p) for p in sure), None]
 
 
 class _Axis:
@@ -62,3 +153,71 @@ class _Axis:
 
     def interval(self, mean: float, sd: float) -> Interval:
         return Interval(self(mean - Z_95 * sd), self(mean), self(mean + Z_95 * sd))
+
+
+def _axis(scores: "QuerySet[ConsensusScore]") -> _Axis:
+    ends = scores.aggregate(low=Min(F("mean") - Z_95 * F("sd")), high=Max(F("mean") + Z_95 * F("sd")))
+    return _Axis(ends["low"] or 0.0, ends["high"] or 0.0)
+
+
+def intervals_picture(scores: list[ConsensusScore]) -> Picture:
+    """Scores with their 95 % intervals against the rank."""
+    bars = {
+        "type": "data",
+        "array": numbers(Z_95 * s.sd for s in scores),
+        "color": "--edge",
+        "thickness": 1,
+        "width": 0,
+    }
+    trace = {
+        **_points(scores, [score.rank for score in scores], [score.mean for score in scores]),
+        "error_y": bars,
+        "marker": {"color": "--accent", "size": 6 if len(scores) <= 200 else 3},
+        "hovertemplate": "<b>%{text}</b><br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
+    }
+    words = _("Score and 95 %% interval of %(n)d items in order of rank, from %(high).2f down to %(low).2f.") % {
+        "n": len(scores),
+        "high": max(score.mean for score in scores),
+        "low": min(score.mean for score in scores),
+    }
+    layout = {"xaxis": axis(_("Rank")), "yaxis": axis(_("Score")), "showlegend": False}
+    return Picture("intervals", _("Score with 95 % interval, best first"), words, [trace], layout)
+
+
+def divides_picture(scores: list[ConsensusScore]) -> Picture:
+    """Consensus against polarisation: agreed and good, divisive, agreed and poor."""
+    trace = {
+        **_points(scores, [score.mean for score in scores], [score.polarisation for score in scores]),
+        "marker": {"color": "--c1", "size": 8 if len(scores) <= 200 else 4, "opacity": 0.7},
+        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
+    }
+    most = max(scores, key=lambda score: score.polarisation)
+    words = _("Score against how much people differ. Divides people most: %(key)s.") % {"key": most.item.key}
+    corners = [
+        (0.0, 0.0, "left", "bottom", _("agreed and poor")),
+        (1.0, 0.0, "right", "bottom", _("agreed and good")),
+        (0.5, 1.0, "center", "top", _("divides people")),
+    ]
+    layout = {
+        "xaxis": axis(_("Score: what the crowd agrees on")),
+        "yaxis": axis(_("How much people differ"), rangemode="tozero"),
+        "showlegend": False,
+        "annotations": [_corner(*corner) for corner in corners],
+    }
+    return Picture("divides", _("Agreed or divisive"), words, [trace], layout)
+
+
+def _points(scores: list[ConsensusScore], x: list[Any], y: list[Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": numbers(x),
+        "y": numbers(y),
+        "text": [f"{plain(score.item.key)}: {plain(score.item.text)}" for score in scores],
+        "customdata": [score.item.get_absolute_url() for score in scores],
+    }
+
+
+def _corner(x: float, y: float, xanchor: str, yanchor: str, text: str) -> dict[str, Any]:
+    place = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": xanchor, "yanchor": yanchor}
+    return {**place, "text": text, "showarrow": False, "font": {"color": "--soft"}}

@@ -1,0 +1,54 @@
+"""Figures for plotly as plain data. Colours are names of the style sheet's (`--c1`): dark pages get dark pictures.
+
+The script that draws them is static/pictures.js. Every picture stands beside a table with the same numbers.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Trace = dict[str, Any]
+
+LONGEST_HOVER = 160
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: `name` is its place in the page and the name of its file, `words` say it to who cannot see it."""
+
+    name: str
+    title: str
+    words: str
+    traces: list[Trace]
+    layout: dict[str, Any] = field(default_factory=dict)
+    height: int = 420
+
+    @property
+    def figure(self) -> dict[str, Any]:
+        return {"data": self.traces, "layout": {**self.layout, "height": self.height}}
+
+    @property
+    def script_id(self) -> str:
+        return f"figure-{self.name}"
+
+    @property
+    def canvas_id(self) -> str:
+        return f"canvas-{self.name}"
+
+
+def axis(title: str, **options: Any) -> dict[str, Any]:
+    return {"title": {"text": title}, **options}
+
+
+def numbers(values: Iterable[float]) -> list[float]:
+    """As a page needs them: short, and nothing that is not a number."""
+    return [round(float(value), DIGITS) for value in np.nan_to_num(np.asarray(list(values), dtype=float))]
+
+
+def plain(text: str) -> str:
+    """A text that plotly shows as it is: it reads a few tags in labels, and item texts are anybody's."""
+    short = text if len(text) <= LONGEST_HOVER else f"{text[:LONGEST_HOVER]}…"
+    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,73 @@
+// Draws the figures of a dashboard with plotly: colours by name from the style sheet, again when the page is refreshed
+// live, turns dark, or is printed. A click on a point follows its link; each picture can be saved as SVG or PNG.
+(() => {
+  "use strict";
+  const OPTIONS = { displayModeBar: false, responsive: true };
+
+  const style = () => getComputedStyle(document.documentElement);
+
+  // Every string that names a property of the style sheet becomes its value.
+  const coloured = (value, colours) => {
+    if (typeof value === "string") return value.startsWith("--") ? colours.getPropertyValue(value).trim() : value;
+    if (Array.isArray(value)) return value.map((part) => coloured(part, colours));
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, coloured(part, colours)]));
+  };
+
+  const AXIS = { gridcolor: "--line", zerolinecolor: "--edge", linecolor: "--line", automargin: true };
+  const LAYOUT = {
+    paper_bgcolor: "--surface",
+    plot_bgcolor: "--surface",
+    colorway: ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"],
+    font: { color: "--ink", size: 13 },
+    hoverlabel: { bgcolor: "--surface", bordercolor: "--edge", font: { color: "--ink" }, align: "left" },
+    margin: { t: 16, r: 16, b: 48, l: 56 },
+    legend: { orientation: "h", y: 1.08 },
+    hovermode: "closest",
+    dragmode: false,
+  };
+
+  const layoutOf = (name, layout) => {
+    const whole = { ...LAYOUT, ...layout, uirevision: name };
+    for (const key of ["xaxis", "yaxis", "xaxis2", "yaxis2"]) {
+      if (key in layout || !key.endsWith("2")) whole[key] = { ...AXIS, ...layout[key] };
+    }
+    whole.font = { ...whole.font, family: style().fontFamily };
+    return whole;
+  };
+
+  const draw = (picture) => {
+    const name = picture.dataset.picture;
+    const canvas = document.getElementById(`canvas-${name}`);
+    const figure = JSON.parse(document.getElementById(`figure-${name}`).textContent);
+    const colours = style();
+    const drawn = Boolean(canvas.data);
+    window.Plotly.react(
+      canvas, coloured(figure.data, colours), coloured(layoutOf(name, figure.layout), colours), OPTIONS,
+    );
+    if (!drawn) canvas.on("plotly_click", (event) => follow(event.points[0].customdata));
+    for (const button of picture.querySelectorAll("[data-format]")) {
+      button.hidden = false;
+      button.setAttribute("aria-label", `${button.textContent}: ${name}`);
+    }
+  };
+
+  const follow = (address) => {
+    if (typeof address === "string" && address.startsWith("/") && !address.startsWith("//")) window.location = address;
+  };
+
+  const save = (button) => {
+    const name = button.closest("[data-picture]").dataset.picture;
+    window.Plotly.downloadImage(`canvas-${name}`, { format: button.dataset.format, filename: `concord-${name}`, scale: 2 });
+  };
+
+  const drawAll = () => document.querySelectorAll("[data-picture]").forEach(draw);
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-format]");
+    if (button) save(button);
+  });
+  document.addEventListener("live:replaced", drawAll);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  drawAll();
+})();
