@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from modelling import views
+from modelling import steering, views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
@@ -12,5 +12,14 @@ urlpatterns = [
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
     path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
+    path("projects/<slug:slug>/model/", steering.model, name="model"),
+    path("projects/<slug:slug>/model/versions/<int:number>/", steering.version, name="version"),
+    path("projects/<slug:slug>/model/compare/", steering.compare, name="compare"),
+    path("projects/<slug:slug>/model/pin/", steering.pin, name="pin"),
+    path("projects/<slug:slug>/model/unpin/", steering.unpin, name="unpin"),
+    path("projects/<slug:slug>/model/refit/", steering.refit, name="refit"),
+    path("projects/<slug:slug>/model/settings/", steering.settings, name="model_settings"),
+    path("projects/<slug:slug>/model/search/", steering.search, name="search"),
+    path("projects/<slug:slug>/model/search/use/", steering.use, name="use_settings"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -1,4 +1,4 @@
-"""Researchers' pages about the model. Each reads the current snapshot once and shows only that one."""
+"""Researchers' pages about what the model found. Each reads the shown snapshot once and shows only that one."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,11 +17,12 @@ from annotation.models import Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
+from modelling.arrays import Damaged
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
-from modelling.snapshots import current_snapshot
+from modelling.versions import shown_snapshot
 
 Facts = dict[str, Any]
 
@@ -30,7 +31,10 @@ draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blo
 
 
 def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
-    """A page about the current version: whole, or only its live part when the script asks for it after an update."""
+    """A page about the shown version: whole, or only what has changed when the script asks for it after an update.
+
+    `?fragment=status` is what stands above every page: how fresh it is. Any other fragment is the page's live part.
+    """
 
     def decorate(facts: Callable[..., Facts]) -> Callable[..., HttpResponse]:
         @wraps(facts)
@@ -41,9 +45,7 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
-            context = {"project": project, "freshness": freshness, **facts(request, freshness, **kwargs)}
-            name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
-            response = render(request, name, context)
+            response = render(request, *_part(request, freshness, template, facts, kwargs))
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"
@@ -52,6 +54,20 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         return view
 
     return decorate
+
+
+def _part(
+    request: HttpRequest, freshness: Freshness, template: str, facts: Callable[..., Facts], where: Facts
+) -> tuple[str, Facts]:
+    """The template of the part that was asked for, and the facts it needs."""
+    context = {"project": freshness.project, "freshness": freshness}
+    if request.GET.get("fragment") == "status":
+        return "modelling/_freshness.html", context
+    name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
+    try:
+        return name, {**context, **facts(request, freshness, **where)}
+    except Damaged:
+        return ("modelling/_no_arrays.html" if "fragment" in request.GET else "modelling/no_arrays.html"), context
 
 
 def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
@@ -85,8 +101,8 @@ def components(request: HttpRequest, freshness: Freshness) -> Facts:
 @require_safe
 @members_only(Role.ANALYST)
 def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The current ranking as a file that names its version."""
-    snapshot = current_snapshot(project)
+    """The shown ranking as a file that names its version."""
+    snapshot = shown_snapshot(project)
     if snapshot is None:
         raise Http404(_("There is no ranking yet."))
     audit(project, request.user, "exported the ranking", {"version": snapshot.number})
