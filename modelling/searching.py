@@ -6,13 +6,15 @@ lets go, so that updates never wait for more than one candidate. A killed update
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_noop
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from annotation.models import Project, User
 from annotation.services import audit
+from modelling.claiming import beat
 from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
@@ -30,6 +33,7 @@ from modelling.models import SettingsSearch
 log = logging.getLogger("concord.searching")
 
 LEASE = timedelta(minutes=10)  # of one candidate: a few fits
+BEAT_SECONDS = 5.0
 PARTS = 4
 COMPONENTS = {
     0: gettext_noop("one ranking for all"),
@@ -155,7 +159,8 @@ def _try_next(search: SettingsSearch, owner: str) -> None:
     done = search.table if search.progress.get("data_hash") == bench.inputs.data_hash else []
     left = [trial for trial in trials if trial.name not in {row["name"] for row in done}]
     if left:
-        done = [*done, row_of(left[0], score(left[0], bench))]
+        with alive():
+            done = [*done, row_of(left[0], score(left[0], bench))]
     table = sorted(done, key=lambda row: row["loss"])
     if len(left) > 1:
         progress = {"done": len(done), "of": len(trials), "data_hash": bench.inputs.data_hash}
@@ -164,6 +169,25 @@ def _try_next(search: SettingsSearch, owner: str) -> None:
     ended = {"state": State.DONE, "ended_at": timezone.now(), "progress": {}}
     _write(search, owner, table=table, winner=table[0]["settings"], words=bench.words, **ended)
     bench_of.cache_clear()
+
+
+@contextmanager
+def alive() -> Iterator[None]:
+    """Says every few seconds that this updater lives: a candidate takes longer than anybody waits for such a sign."""
+    over = Event()
+
+    def say() -> None:
+        while not over.wait(BEAT_SECONDS):
+            beat()
+        connection.close()
+
+    thread = Thread(target=say, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @lru_cache(maxsize=1)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import combinations
+from threading import Event
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -22,12 +24,12 @@ PAGE = "/projects/pets/model/settings/"
 
 @pytest.fixture
 def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
-    """Six workers with eight answers each, about cats and about dogs."""
+    """Eight workers with five answers each, about cats and about dogs."""
     Project.objects.update(redundancy=100)
     project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(6)]
+    workers = [services.enrol(project=project) for _ in range(8)]
     for number, worker in enumerate(workers):
-        for turn in range(8):
+        for turn in range(5):
             judge(worker, ("left", "right", "tie")[(number + turn) % 3])
     return workers
 
@@ -189,3 +191,21 @@ def test_a_search_changes_what_open_pages_are_told(project: Project, owner: User
     asked = freshness_of(project).mark
     SettingsSearch.objects.update(progress={"done": 1, "of": 8})
     assert len({before, asked, freshness_of(project).mark}) == 3
+
+
+def test_the_updater_searches_when_no_project_is_behind(
+    project: Project, owner: User, crowd: list[Worker], quick: None
+) -> None:
+    searching.ask(project=project, user=owner)
+    call_command("update_models", "--once")
+    assert SettingsSearch.objects.get().state == "done"
+    assert UpdateState.objects.get().current.number == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_updater_that_searches_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    beaten = Event()
+    monkeypatch.setattr(searching, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(searching, "beat", beaten.set)
+    with searching.alive():
+        assert beaten.wait(10)

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import OperationalError, close_old_connections
 
 from modelling.claiming import beat
+from modelling.searching import search_one
 from modelling.updating import run_one
 
 IDLE_SECONDS = 0.5
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             threading.Thread(target=end_with_parent, daemon=True).start()
         owner = f"{socket.gethostname()[:25]}-{os.getpid()}"
         if options["once"]:
-            while run_one(owner):
+            while run_one(owner) or search_one(owner):
                 pass
         else:
             watch(owner)
@@ -45,11 +46,11 @@ def watch(owner: str) -> None:
             if time.monotonic() - last_beat > BEAT_SECONDS:
                 last_beat = time.monotonic()
                 beat()
-            worked = run_one(owner)
+            worked = bool(run_one(owner)) or search_one(owner)
         except OperationalError:
             close_old_connections()
-            worked = None
-        if worked is None:
+            worked = False
+        if not worked:
             time.sleep(IDLE_SECONDS)
 
 
