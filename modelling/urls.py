@@ -11,6 +11,8 @@ urlpatterns = [
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
     path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
+    path("projects/<slug:slug>/new-argument/", views.new_argument, name="new_argument"),
+    path("projects/<slug:slug>/pairs/", views.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -19,8 +19,11 @@ from annotation.views import ResearcherRequest
 from modelling import exports
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
+from modelling.dashboards.new_argument import new_argument_page
+from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
+from modelling.questions import NewArgumentForm, PairsForm
 from modelling.snapshots import current_snapshot
 
 Facts = dict[str, Any]
@@ -80,6 +83,25 @@ def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
 @dashboard("components.html")
 def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
+
+
+@dashboard("new_argument.html")
+def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = NewArgumentForm(freshness.project, request.GET if "text" in request.GET else None)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        page = new_argument_page(freshness.snapshot, **form.cleaned_data)
+    return {"form": form, "page": page}
+
+
+@dashboard("pairs.html")
+def pairs(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = PairsForm(freshness.project, request.GET)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        asked = form.cleaned_data
+        page = pairs_page(freshness.snapshot, asked["items"], asked["group"], asked["worker"])
+    return {"form": form, "page": page}
 
 
 @require_safe

@@ -68,6 +68,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
