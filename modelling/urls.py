@@ -7,6 +7,8 @@ from modelling.live import ProjectConsumer
 
 app_name = "modelling"
 urlpatterns = [
+    path("r/<slug:slug>/", views.public_ranking, name="public_ranking"),
+    path("projects/<slug:slug>/progress/", views.progress, name="progress"),
     path("projects/<slug:slug>/ranking/", views.ranking, name="ranking"),
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),

@@ -21,6 +21,7 @@ from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.new_argument import new_argument_page
 from modelling.dashboards.pairs import pairs_page
+from modelling.dashboards.progress import progress_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
 from modelling.questions import NewArgumentForm, PairsForm
@@ -44,7 +45,10 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
-            context = {"project": project, "freshness": freshness, **facts(request, freshness, **kwargs)}
+            found = facts(request, freshness, **kwargs)
+            if "csv" in request.GET:
+                return _table_of_picture(request.GET["csv"], found, freshness)
+            context = {"project": project, "freshness": freshness, **found}
             name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
             response = render(request, name, context)
             if etag := _etag(request, freshness):
@@ -55,6 +59,16 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         return view
 
     return decorate
+
+
+def _table_of_picture(name: str, facts: Facts, freshness: Freshness) -> HttpResponse:
+    """The numbers of one of the page's pictures, as a file that names the version."""
+    pictures = [picture for fact in facts.values() for picture in getattr(fact, "pictures", [])]
+    for picture in pictures:
+        if picture.name == name and picture.table:
+            file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
+            return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
+    raise Http404(_("There is no such table."))
 
 
 def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
@@ -85,6 +99,11 @@ def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
 
 
+@dashboard("progress.html")
+def progress(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"page": progress_page(freshness)}
+
+
 @dashboard("new_argument.html")
 def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
     form = NewArgumentForm(freshness.project, request.GET if "text" in request.GET else None)
@@ -102,6 +121,18 @@ def pairs(request: HttpRequest, freshness: Freshness) -> Facts:
         asked = form.cleaned_data
         page = pairs_page(freshness.snapshot, asked["items"], asked["group"], asked["worker"])
     return {"form": form, "page": page}
+
+
+@require_safe
+@draws_pictures
+def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
+    """The consensus ranking for everybody, where the owner has opened it; no worker appears in it."""
+    project = get_object_or_404(Project, slug=slug, ranking_public=True)
+    freshness = freshness_of(project)
+    shown = freshness.snapshot
+    ranking = ranking_page(shown, Asked.of(request.GET), linked=False) if shown else None
+    context = {"project": project, "ranking": ranking, "freshness": freshness}
+    return render(request, "modelling/public_ranking.html", context)
 
 
 @require_safe
