@@ -2,13 +2,13 @@
 
 from django.urls import path
 
-from modelling import views
+from modelling import steering, views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
 urlpatterns = [
     path("r/<slug:slug>/", views.public_ranking, name="public_ranking"),
-    path("projects/<slug:slug>/progress/", views.progress, name="progress"),
+    path("projects/<slug:slug>/activity/", views.activity, name="activity"),
     path("projects/<slug:slug>/ranking/", views.ranking, name="ranking"),
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
@@ -16,5 +16,14 @@ urlpatterns = [
     path("projects/<slug:slug>/new-argument/", views.new_argument, name="new_argument"),
     path("projects/<slug:slug>/pairs/", views.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
+    path("projects/<slug:slug>/model/", steering.model, name="model"),
+    path("projects/<slug:slug>/model/versions/<int:number>/", steering.version, name="version"),
+    path("projects/<slug:slug>/model/compare/", steering.compare, name="compare"),
+    path("projects/<slug:slug>/model/pin/", steering.pin, name="pin"),
+    path("projects/<slug:slug>/model/unpin/", steering.unpin, name="unpin"),
+    path("projects/<slug:slug>/model/refit/", steering.refit, name="refit"),
+    path("projects/<slug:slug>/model/settings/", steering.settings, name="model_settings"),
+    path("projects/<slug:slug>/model/search/", steering.search, name="search"),
+    path("projects/<slug:slug>/model/search/use/", steering.use, name="use_settings"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -1,4 +1,4 @@
-"""Researchers' pages about the model. Each reads the current snapshot once and shows only that one."""
+"""Researchers' pages about what the model found. Each reads the shown snapshot once and shows only that one."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,15 +17,16 @@ from annotation.models import Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
+from modelling.arrays import Damaged
+from modelling.dashboards.activity import activity_page
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.new_argument import new_argument_page
 from modelling.dashboards.pairs import pairs_page
-from modelling.dashboards.progress import progress_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
 from modelling.questions import NewArgumentForm, PairsForm
-from modelling.snapshots import current_snapshot
+from modelling.versions import shown_snapshot
 
 Facts = dict[str, Any]
 
@@ -34,7 +35,10 @@ draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blo
 
 
 def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
-    """A page about the current version: whole, or only its live part when the script asks for it after an update."""
+    """A page about the shown version: whole, or only what has changed when the script asks for it after an update.
+
+    `?fragment=status` is what stands above every page: how fresh it is. Any other fragment is the page's live part.
+    """
 
     def decorate(facts: Callable[..., Facts]) -> Callable[..., HttpResponse]:
         @wraps(facts)
@@ -45,12 +49,9 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
-            found = facts(request, freshness, **kwargs)
             if "csv" in request.GET:
-                return _table_of_picture(request.GET["csv"], found, freshness)
-            context = {"project": project, "freshness": freshness, **found}
-            name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
-            response = render(request, name, context)
+                return _table_of_picture(request.GET["csv"], facts(request, freshness, **kwargs), freshness)
+            response = render(request, *_part(request, freshness, template, facts, kwargs))
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"
@@ -69,6 +70,20 @@ def _table_of_picture(name: str, facts: Facts, freshness: Freshness) -> HttpResp
             file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
             return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
     raise Http404(_("There is no such table."))
+
+
+def _part(
+    request: HttpRequest, freshness: Freshness, template: str, facts: Callable[..., Facts], where: Facts
+) -> tuple[str, Facts]:
+    """The template of the part that was asked for, and the facts it needs."""
+    context = {"project": freshness.project, "freshness": freshness}
+    if request.GET.get("fragment") == "status":
+        return "modelling/_freshness.html", context
+    name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
+    try:
+        return name, {**context, **facts(request, freshness, **where)}
+    except Damaged:
+        return ("modelling/_no_arrays.html" if "fragment" in request.GET else "modelling/no_arrays.html"), context
 
 
 def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
@@ -99,9 +114,9 @@ def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
 
 
-@dashboard("progress.html")
-def progress(request: HttpRequest, freshness: Freshness) -> Facts:
-    return {"page": progress_page(freshness)}
+@dashboard("activity.html")
+def activity(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"page": activity_page(freshness)}
 
 
 @dashboard("new_argument.html")
@@ -138,8 +153,8 @@ def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 @members_only(Role.ANALYST)
 def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The current ranking as a file that names its version."""
-    snapshot = current_snapshot(project)
+    """The shown ranking as a file that names its version."""
+    snapshot = shown_snapshot(project)
     if snapshot is None:
         raise Http404(_("There is no ranking yet."))
     audit(project, request.user, "exported the ranking", {"version": snapshot.number})

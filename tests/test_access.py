@@ -71,7 +71,17 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
-    ("GET", "projects/<slug:slug>/progress/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/model/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/model/versions/<int:number>/"): empty(MEMBERS, 404),  # there is no version yet
+    ("GET", "projects/<slug:slug>/model/compare/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/model/pin/"): empty(OWNERS, 404),
+    ("POST", "projects/<slug:slug>/model/unpin/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/model/refit/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/model/settings/"): OWNERS,
+    ("POST", "projects/<slug:slug>/model/settings/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/model/search/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/model/search/use/"): empty(OWNERS, 404),
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -102,6 +112,7 @@ def address(route: str, project: Project) -> str:
     values = {
         "<slug:slug>": project.slug,
         "<int:pk>": str(Item.objects.filter(project=project).latest("pk").pk),
+        "<int:number>": "1",
         "<slug:code>": Worker.objects.filter(project=project).first().code,
     }
     for part, value in values.items():

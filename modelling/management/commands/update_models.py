@@ -10,7 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import OperationalError, close_old_connections
 
-from modelling.updating import beat, run_one
+from modelling.claiming import beat
+from modelling.updating import run_one
 
 IDLE_SECONDS = 0.5
 BEAT_SECONDS = 5.0

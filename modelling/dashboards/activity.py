@@ -34,7 +34,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class ProgressPage:
+class ActivityPage:
     judgements: int
     workers: dict[str, int]
     per_item: float
@@ -43,7 +43,7 @@ class ProgressPage:
     pictures: list[Picture]
 
 
-def progress_page(freshness: Freshness) -> ProgressPage:
+def activity_page(freshness: Freshness) -> ActivityPage:
     """Counted from the rows as they are now; agreement from those of the shown version."""
     project = freshness.project
     standing = Judgement.objects.filter(project=project, retraction=None).exclude(choice=Judgement.Choice.SKIP)
@@ -57,7 +57,7 @@ def progress_page(freshness: Freshness) -> ProgressPage:
         _bars("per-worker", _("Answers per worker"), _("answers"), _("workers"), per_worker),
     ]
     active = project.workers.by_activity(timezone.now())
-    return ProgressPage(n, active, mean, agreement, advice(project, per_item), pictures if n else [])
+    return ActivityPage(n, active, mean, agreement, advice(project, per_item), pictures if n else [])
 
 
 def answers_per_item(project: Project) -> list[int]:

@@ -9,8 +9,8 @@ from django.test import Client
 from annotation import services
 from annotation.models import Judgement, Project, User, Worker
 from annotation.services import Receipt
+from modelling.dashboards.activity import activity_page, advice, agreement_of
 from modelling.dashboards.freshness import freshness_of
-from modelling.dashboards.progress import advice, agreement_of, progress_page
 from modelling.models import ModelSnapshot
 
 pytestmark = pytest.mark.django_db
@@ -31,10 +31,10 @@ def test_agreement_is_the_share_of_equal_answers_among_all_that_meet(snapshot: M
 def test_counts_leave_out_what_was_skipped_or_taken_back(
     project: Project, worker: Worker, judge: Callable[..., Receipt]
 ) -> None:
-    kept, undone = (judge(worker, "left").judgement for _ in range(2))
+    _kept, undone = (judge(worker, "left").judgement for _ in range(2))
     judge(worker, "skip")
     services.retract(worker=worker, judgement=undone.uuid, uuid=undone.uuid)
-    page = progress_page(freshness_of(project))
+    page = activity_page(freshness_of(project))
     assert page.judgements == 1
     assert page.per_item == pytest.approx(2 / 7)
     per_item = page.pictures[1].table
@@ -52,10 +52,10 @@ def test_the_numbers_of_a_picture_can_be_taken_home(
     snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
 ) -> None:
     client = log_in(owner)
-    answer = client.get("/projects/pets/progress/?csv=per-worker")
+    answer = client.get("/projects/pets/activity/?csv=per-worker")
     assert answer["Content-Disposition"] == 'attachment; filename="pets-per-worker-v1.csv"'
     assert answer.content.decode().splitlines()[-1] == "6,4"
-    assert client.get("/projects/pets/progress/?csv=nothing").status_code == 404
+    assert client.get("/projects/pets/activity/?csv=nothing").status_code == 404
 
 
 def test_an_opened_ranking_is_read_by_everybody_and_names_no_worker(
