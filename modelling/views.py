@@ -18,10 +18,14 @@ from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
 from modelling.arrays import Damaged
+from modelling.dashboards.activity import activity_page
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
+from modelling.dashboards.new_argument import new_argument_page
+from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
+from modelling.questions import NewArgumentForm, PairsForm
 from modelling.versions import shown_snapshot
 
 Facts = dict[str, Any]
@@ -45,6 +49,8 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
+            if "csv" in request.GET:
+                return _table_of_picture(request.GET["csv"], facts(request, freshness, **kwargs), freshness)
             response = render(request, *_part(request, freshness, template, facts, kwargs))
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
@@ -54,6 +60,16 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         return view
 
     return decorate
+
+
+def _table_of_picture(name: str, facts: Facts, freshness: Freshness) -> HttpResponse:
+    """The numbers of one of the page's pictures, as a file that names the version."""
+    pictures = [picture for fact in facts.values() for picture in getattr(fact, "pictures", [])]
+    for picture in pictures:
+        if picture.name == name and picture.table:
+            file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
+            return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
+    raise Http404(_("There is no such table."))
 
 
 def _part(
@@ -96,6 +112,42 @@ def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
 @dashboard("components.html")
 def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
+
+
+@dashboard("activity.html")
+def activity(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"page": activity_page(freshness)}
+
+
+@dashboard("new_argument.html")
+def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = NewArgumentForm(freshness.project, request.GET if "text" in request.GET else None)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        page = new_argument_page(freshness.snapshot, **form.cleaned_data)
+    return {"form": form, "page": page}
+
+
+@dashboard("pairs.html")
+def pairs(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = PairsForm(freshness.project, request.GET)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        asked = form.cleaned_data
+        page = pairs_page(freshness.snapshot, asked["items"], asked["group"], asked["worker"])
+    return {"form": form, "page": page}
+
+
+@require_safe
+@draws_pictures
+def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
+    """The consensus ranking for everybody, where the owner has opened it; no worker appears in it."""
+    project = get_object_or_404(Project, slug=slug, ranking_public=True)
+    freshness = freshness_of(project)
+    shown = freshness.snapshot
+    ranking = ranking_page(shown, Asked.of(request.GET), linked=False) if shown else None
+    context = {"project": project, "ranking": ranking, "freshness": freshness}
+    return render(request, "modelling/public_ranking.html", context)
 
 
 @require_safe

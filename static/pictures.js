@@ -32,7 +32,7 @@
     for (const key of ["xaxis", "yaxis", "xaxis2", "yaxis2"]) {
       if (key in layout || !key.endsWith("2")) whole[key] = { ...AXIS, ...layout[key] };
     }
-    whole.font = { ...whole.font, family: style().fontFamily };
+    whole.font = { ...whole.font, family: getComputedStyle(document.body).fontFamily };
     return whole;
   };
 

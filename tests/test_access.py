@@ -41,6 +41,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "s/<slug:slug>/task/"): [401, 200, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/retractions/"): [401, 400, 401, 401, 401, 401, 401],
+    ("GET", "r/<slug:slug>/"): empty(OPEN, 404),  # not opened by its owner
     ("GET", "projects/"): LOGGED_IN,
     ("GET", "projects/new/"): LOGGED_IN,
     ("POST", "projects/new/"): empty(LOGGED_IN, 422),
@@ -68,6 +69,9 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/versions/<int:number>/"): empty(MEMBERS, 404),  # there is no version yet
     ("GET", "projects/<slug:slug>/model/compare/"): MEMBERS,
