@@ -53,10 +53,11 @@ def save(project: Project, arrays: Arrays, base: str = "") -> Stored:
 
 
 def _marks_in(project: Project, checksum: str) -> set[str]:
-    """The contents that this archive holds itself; none if it cannot be read."""
+    """The contents that this archive holds itself; none if it cannot be read. Nothing is unpacked."""
     try:
-        return set(_open(project, checksum)) - {INDEX, BASE} if checksum else set()
-    except Damaged:
+        with zipfile.ZipFile(io.BytesIO(_read(project, checksum) if checksum else b"")) as archive:
+            return {name.removesuffix(".npy") for name in archive.namelist()} - {INDEX, BASE}
+    except (Damaged, *UNREADABLE):
         return set()
 
 
