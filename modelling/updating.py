@@ -57,6 +57,7 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
     if parent and known and news and may_step(parent, news, settings):
         source, learner = news, known.gone_on(news)
     else:
+        heartbeat.say("read")
         source = read_inputs(project, moment)
         if words := too_little_in(source):
             finish(project, owner, moment, current=None, words=words)
