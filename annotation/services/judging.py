@@ -8,7 +8,16 @@ from django.utils import timezone
 
 from annotation import faults, ledger, statements
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
-from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, Refused, TieNotOffered, TooLate
+from annotation.refusals import (
+    AlreadyRecorded,
+    DifferentPayload,
+    LentToSomebodyElse,
+    NotOpen,
+    NotYours,
+    Refused,
+    TieNotOffered,
+    TooLate,
+)
 from annotation.services.leasing import give_again
 
 
@@ -34,7 +43,7 @@ def record_judgement(
     """One stored judgement. Insert first; whatever stands against it, an answer that is stored already is replayed."""
     lease = statements.lease_of(worker, assignment)
     if lease is None:
-        raise NotYours
+        raise _not_theirs(worker, assignment)
     judgement = _judgement_under(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
@@ -45,6 +54,11 @@ def record_judgement(
     faults.hit("after_commit")
     ledger.announce(judgement.project_id)
     return Receipt(judgement, created=True, done=done)
+
+
+def _not_theirs(worker: Worker, assignment: uuids.UUID) -> NotYours:
+    elsewhere = Assignment.objects.filter(public_id=assignment, project=worker.project)
+    return LentToSomebodyElse() if elsewhere.exists() else NotYours()
 
 
 def to_canonical(choice: str, *, lo_is_left: bool) -> str:

@@ -56,7 +56,8 @@ def workers_only(view: View) -> View:
         worker = worker_of(request, project)
         if worker is None:
             title = _("We no longer know this browser.")
-            return problem(request, 401, title, _("Your answer is kept on this device. Reload the page to go on."))
+            detail = _("Your answer is kept on this device. Reload the page to go on.")
+            return problem(request, 401, title, detail, enter=project.get_judging_url())
         if too_fast(worker):
             return too_many(request, retry_seconds=1)
         try:
@@ -64,8 +65,9 @@ def workers_only(view: View) -> View:
         except WrongField as wrong:
             return invalid(request, wrong)
         except Refused as refused:
-            extra = {} if refused.status == 404 else {"next": task_for(worker)}
-            return problem(request, refused.status, str(refused.title), str(refused.detail), code=refused.code, **extra)
+            more = {"code": refused.code, **refused.facts()}
+            more |= {} if refused.status == 404 else {"next": task_for(worker)}
+            return problem(request, refused.status, refused.said(), str(refused.detail), **more)
 
     return known
 
