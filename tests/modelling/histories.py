@@ -1,7 +1,6 @@
 """Studies for the updater's tests: texts, and who said what about them, straight into the log."""
 
 import uuid
-from collections import Counter
 from collections.abc import Iterable
 
 from django.db import transaction
@@ -35,17 +34,16 @@ def make_study(
 
 
 def answer(project: Project, answers: Iterable[Answer]) -> list[Judgement]:
-    """These answers are in the log; the same worker and pair again is the next round."""
+    """These answers are in the log, each in a round of its own, so that any may be given again."""
     answers = list(answers)
     items = list(Item.objects.filter(project=project).order_by("pk"))
     workers = list(Worker.objects.filter(project=project).order_by("pk"))
     missing = max((who for who, *_ in answers), default=-1) + 1 - len(workers)
     workers += [services.enrol(project=project) for _ in range(missing)]
-    rounds = Counter((j.worker_id, j.item_lo_id, j.item_hi_id) for j in Judgement.objects.filter(project=project))
+    given = Judgement.objects.filter(project=project).count()
     rows = []
-    for who, first, second, choice in answers:
+    for number, (who, first, second, choice) in enumerate(answers, start=given + 1):
         lo, hi = sorted((items[first], items[second]), key=lambda item: item.pk)
-        rounds[workers[who].pk, lo.pk, hi.pk] += 1
         side = {"first": "lo" if lo is items[first] else "hi", "second": "hi" if lo is items[first] else "lo"}
         rows.append(
             Judgement(
@@ -54,7 +52,7 @@ def answer(project: Project, answers: Iterable[Answer]) -> list[Judgement]:
                 worker=workers[who],
                 item_lo=lo,
                 item_hi=hi,
-                round=rounds[workers[who].pk, lo.pk, hi.pk],
+                round=number,
                 choice=side.get(choice, choice),
                 skip_reason="other" if choice == "skip" else "",
                 source=Judgement.Source.SIMULATED,

@@ -28,10 +28,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="stop when nothing is left to do")
         parser.add_argument("--project", metavar="SLUG", help="only this project, once, now")
+        parser.add_argument("--nice", type=int, default=NICENESS, help="how far it steps back behind other processes")
         parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        os.nice(NICENESS)  # judging comes first
+        os.nice(options["nice"])  # judging comes first
         if options["with_parent"]:
             threading.Thread(target=end_with_parent, daemon=True).start()
         owner = owner_here()
