@@ -210,7 +210,7 @@ GIVEN_WITH = GIVEN + "item_lo_id = %s UNION ALL " + GIVEN + "item_hi_id = %s"  #
 GIVEN_PAIR = GIVEN + "item_lo_id = %s AND item_hi_id = %s"
 EXPIRED = """
 SELECT id, item_lo_id, item_hi_id FROM annotation_assignment
-WHERE project_id = %s AND closed_at IS NULL AND slot IS NOT NULL AND expires_at < %s ORDER BY id
+WHERE project_id = %s AND closed_at IS NULL AND slot IS NOT NULL AND (expires_at < %s OR issued_at > %s) ORDER BY id
 """
 HOLD_PROJECT = "SELECT id FROM annotation_project WHERE id = %s"
 
@@ -240,8 +240,11 @@ def given_pair(lo: int, hi: int) -> list[Given]:
 
 
 def expired_leases(project: Project, now: datetime) -> list[tuple[int, int, int]]:
-    """Key and items of each open lease that ran out and still has its slot."""
-    return rows(EXPIRED, project.pk, _moment(now))
+    """Key and items of each open lease that ran out and still has its slot.
+
+    One from the future was given before the clock was set back, and would else live longer than twice its length.
+    """
+    return rows(EXPIRED, project.pk, _moment(now), _moment(now))
 
 
 def hold(project: Project) -> None:
