@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from annotation import statements
 from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker
+from annotation.models.workers import worker_code
 from annotation.services.choosing import Chooser, Drawn
 
 PREFETCH = 5
@@ -30,10 +31,24 @@ def enrol(
         known = PlatformIdentity.objects.filter(project=project, platform=platform, external_id=external_id)
         if identity := known.select_related("worker").first():
             return identity.worker
-    worker = Worker.objects.create(project=project, traits=traits or {}, consented_at=timezone.now())
+    worker = _newcomer(project, traits or {}, worker_code())
     if external_id:
         PlatformIdentity.objects.create(project=project, worker=worker, platform=platform, external_id=external_id)
     return worker
+
+
+def enrol_once(*, project: Project, traits: dict[str, Any], code: str) -> Worker:
+    """A new worker under this code, or the one who has it already. Whoever was erased stays erased: another code."""
+    try:
+        with transaction.atomic():
+            return _newcomer(project, traits, code)
+    except IntegrityError:
+        worker = Worker.objects.get(project=project, code=code)
+    return worker if worker.state != Worker.State.WITHDRAWN else _newcomer(project, traits, worker_code())
+
+
+def _newcomer(project: Project, traits: dict[str, Any], code: str) -> Worker:
+    return Worker.objects.create(project=project, traits=traits, code=code, consented_at=timezone.now())
 
 
 def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list[Assignment]:

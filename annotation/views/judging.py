@@ -16,14 +16,14 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation import services, statements
-from annotation.access import Role, members_only, remember_worker, worker_of
+from annotation.access import Role, code_for_newcomer, members_only, remember_worker, worker_of
 from annotation.errors import problem, too_many
 from annotation.forms.joining import JoinForm
 from annotation.forms.judging import JUDGEMENT, RETRACTION, WrongField, checked
 from annotation.models import Assignment, Item, Judgement, Project, Worker
 from annotation.payloads import read_json
 from annotation.refusals import NotOpen, Refused
-from annotation.throttling import too_fast
+from annotation.throttling import too_fast, too_many_join
 
 rng = SystemRandom()
 View = Callable[..., HttpResponse]
@@ -108,10 +108,13 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
     """A new worker who has consented; a known one, or somebody who came here by the address, goes to the study."""
     response = redirect(project.get_judging_url())
     if request.method == "POST" and project.state == Project.State.OPEN and worker_of(request, project) is None:
+        if too_many_join(request):
+            return too_many(request, retry_seconds=1)
         form = JoinForm(project, request.POST)
         if not form.is_valid():
             return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)
-        remember_worker(response, services.enrol(project=project, traits=form.traits()))
+        code = code_for_newcomer(request, project)
+        remember_worker(response, services.enrol_once(project=project, traits=form.traits(), code=code))
     return response
 
 

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -40,6 +41,38 @@ def test_a_newcomer_is_welcomed_and_joins_by_consenting(project: Project, client
 def test_joining_twice_is_joining_once(worker_client: Client) -> None:
     worker_client.post("/s/pets/join/", {"consent": "on"})
     assert Worker.objects.count() == 1
+
+
+def test_pressing_start_twice_before_the_first_was_answered_is_joining_once(project: Project, client: Client) -> None:
+    """The second press carries what the first did: the page's token, and no worker's cookie yet."""
+    client.get("/s/pets/")
+    for _ in range(2):
+        client.cookies.pop(f"concord_worker_{project.pk}", None)
+        client.post("/s/pets/join/", {"consent": "on"})
+    assert Worker.objects.count() == 1
+    other = Client()
+    other.get("/s/pets/")
+    other.post("/s/pets/join/", {"consent": "on"})
+    assert Worker.objects.count() == 2
+
+
+def test_whoever_was_erased_and_joins_again_is_somebody_new(project: Project, client: Client) -> None:
+    client.get("/s/pets/")
+    client.post("/s/pets/join/", {"consent": "on"})
+    services.erase_worker(worker=Worker.objects.get(), user=None)
+    client.post("/s/pets/join/", {"consent": "on"})
+    assert [worker.state for worker in Worker.objects.all()] == ["withdrawn", "active"]
+    assert pair_of(client)
+
+
+def test_two_hundred_from_one_address_may_join_at_once_and_a_flood_is_asked_to_wait(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("annotation.throttling.time.time", lambda: 1_000_000.5)
+    monkeypatch.setattr("annotation.throttling.JOINS_PER_MINUTE", 200)
+    answers = [Client().post("/s/pets/join/", {"consent": "on"}).status_code for _ in range(201)]
+    assert Counter(answers) == {302: 200, 429: 1}
+    assert Worker.objects.count() == 200
 
 
 def test_answers_to_the_questionnaire_are_kept_as_traits(project: Project, client: Client) -> None:
