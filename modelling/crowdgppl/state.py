@@ -99,7 +99,8 @@ def finish_from(state: State) -> Finish | None:
     if "finish_personal" not in state:
         return None
     S_t, root, lam, tau = (state[f"finish_{name}"].copy() for name in FINISH_FIELDS)
-    return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), bool(state["finish_settled"]))
+    settled = bool(state.get("finish_settled", np.array(False)))
+    return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled)
 
 
 def scales_from(state: State, name: str) -> Scales:
