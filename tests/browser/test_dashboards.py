@@ -105,7 +105,7 @@ def test_a_socket_that_says_nothing_for_long_is_given_up(near: str, page: Page) 
     opened: list[WebSocketRoute] = []
     page.clock.install()
     log_in(page, near)
-    page.route_web_socket("**/ws/**", opened.append)
+    page.route_web_socket("**/ws/**", lambda silent: opened.append(silent))
     page.goto(f"{near}/projects/pets/ranking/")
     expect(page.locator("#live")).not_to_have_attribute("data-state", "paused")
     page.clock.fast_forward(SILENCE)
