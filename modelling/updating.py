@@ -85,7 +85,7 @@ def recall(parent: ModelSnapshot | None) -> Learner | None:
         return _remembered.pop(parent.checksum)
     try:
         return Learner.stored_in(arrays.load(parent.project, parent.checksum))
-    except (arrays.Damaged, KeyError):
+    except arrays.Damaged:
         return None
 
 

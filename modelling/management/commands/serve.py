@@ -12,8 +12,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-
-from config.static import collect
+from django.utils.module_loading import import_string
 
 log = logging.getLogger("concord.serve")
 
@@ -31,7 +30,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         door = open_door(options["host"], options["port"])
-        collect()
+        import_string(settings.COLLECT_STATIC)()
         address = f"http://{options['host']}:{options['port']}"
         self.stdout.write(f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
