@@ -25,7 +25,7 @@ from tests.conftest import make_items
 pytestmark = pytest.mark.django_db
 
 PLAIN_ANSWER = 12
-ANSWER_WITH_NEW_PAIRS = 36
+ANSWER_WITH_NEW_PAIRS = 31
 
 
 def pairs_of(leases: list[Assignment]) -> list[tuple[int, int]]:
