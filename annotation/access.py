@@ -11,6 +11,7 @@ from django.core.signing import BadSignature
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
+from annotation import statements
 from annotation.models import Membership, Project, Worker
 
 Role = Membership.Role
@@ -52,9 +53,10 @@ def worker_of(request: HttpRequest, project: Project) -> Worker | None:
         code = request.get_signed_cookie(_cookie_name(project), salt=_salt(project), max_age=WORKER_COOKIE_SECONDS)
     except (KeyError, BadSignature):
         return None
-    worker = Worker.objects.filter(project=project, code=code).exclude(state=Worker.State.WITHDRAWN).first()
-    if worker is not None:
-        worker.project = project  # spares everyone who asks for it a query
+    worker = statements.worker_by_code(project, code)
+    if worker is None or worker.state == Worker.State.WITHDRAWN:
+        return None
+    worker.project = project  # spares everyone who asks for it a query
     return worker
 
 

@@ -127,8 +127,10 @@ def test_two_answers_to_one_pair_at_once_are_one_row_and_a_friendly_no(someone: 
         answers = [new_answer(pair, side) for side in ("left", "right")]
         replies = together([partial(post, tab, "judgements", **a) for tab, a in zip(tabs, answers, strict=True)])
         assert sorted(status for status, _body in replies) == [201, 409]
+        won = next(a for a, (status, _body) in zip(answers, replies, strict=True) if status == 201)
         refusal = next(body for status, body in replies if status == 409)
         assert "already answered" in refusal["title"]
+        assert (refusal["recorded"]["saved"], refusal["recorded"]["choice"]) == (won["uuid"], won["choice"])
         assert refusal["next"]["pairs"]
     assert Judgement.objects.count() == PAIRS
 
