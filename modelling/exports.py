@@ -49,9 +49,14 @@ class File:
 
 
 def ranking_csv(snapshot: ModelSnapshot) -> File:
+    return table_csv(snapshot, "ranking", RANKING_COLUMNS, ranking_rows(snapshot))
+
+
+def table_csv(snapshot: ModelSnapshot, name: str, columns: list[str], rows: Iterable[list[Any]]) -> File:
+    """A table of a page as a file whose name says what it is and of which version."""
     text = io.StringIO(newline="")
-    write_csv(text, RANKING_COLUMNS, ranking_rows(snapshot))
-    return File(f"{snapshot.project.slug}-ranking-v{snapshot.number}.csv", text.getvalue().encode())
+    write_csv(text, columns, rows)
+    return File(f"{snapshot.project.slug}-{name}-v{snapshot.number}.csv", text.getvalue().encode())
 
 
 def csv_response(file: File) -> HttpResponse:

@@ -12,5 +12,7 @@ urlpatterns = [
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
     path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
+    path("projects/<slug:slug>/components.csv", views.components_csv, name="components_csv"),
+    path("projects/<slug:slug>/components/<int:number>/name/", views.component_name, name="component_name"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -6,21 +6,27 @@ from typing import Any
 
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.forms import CharField
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from annotation.access import Role, members_only
 from annotation.models import Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
-from modelling.dashboards.components import components_page
+from modelling.dashboards.components import COLUMNS as COMPONENT_COLUMNS
+from modelling.dashboards.components import component_rows, components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.workers import worker_list, worker_page
+from modelling.models import ComponentName, ModelSnapshot
+from modelling.numbering import name_component, numbers_of
 from modelling.snapshots import current_snapshot
 
 Facts = dict[str, Any]
@@ -80,6 +86,40 @@ def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
 @dashboard("components.html")
 def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
+
+
+@require_POST
+@members_only(Role.ANALYST)
+def component_name(request: ResearcherRequest, project: Project, number: int) -> HttpResponse:
+    """The component is called so from now on; an empty name takes the old one away."""
+    snapshot = current_snapshot(project)
+    if snapshot is None or number not in numbers_of(snapshot).numbers:
+        raise Http404
+    try:
+        name = CharField(required=False, max_length=ComponentName.LONGEST).clean(request.POST.get("name", ""))
+    except ValidationError as refused:
+        messages.error(request, refused.messages[0])
+    else:
+        name_component(project=project, user=request.user, number=number, name=name)
+        messages.success(request, _("Saved."))
+    return redirect("modelling:components", project.slug)
+
+
+@require_safe
+@members_only(Role.ANALYST)
+def components_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """All components as a file that names its version."""
+    snapshot = version_to_export(request, project, "the components")
+    return exports.csv_response(exports.table_csv(snapshot, "components", COMPONENT_COLUMNS, component_rows(snapshot)))
+
+
+def version_to_export(request: ResearcherRequest, project: Project, what: str) -> ModelSnapshot:
+    """The shown version; 404 where there is none. The audit says who took what of it."""
+    snapshot = current_snapshot(project)
+    if snapshot is None:
+        raise Http404(_("There is no version of the model yet."))
+    audit(project, request.user, f"exported {what}", {"version": snapshot.number})
+    return snapshot
 
 
 @require_safe

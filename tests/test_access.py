@@ -68,6 +68,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),
+    ("POST", "projects/<slug:slug>/components/<int:number>/name/"): empty(ANALYSTS, 404),
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -98,6 +100,7 @@ def address(route: str, project: Project) -> str:
     values = {
         "<slug:slug>": project.slug,
         "<int:pk>": str(Item.objects.filter(project=project).latest("pk").pk),
+        "<int:number>": "1",
         "<slug:code>": Worker.objects.filter(project=project).first().code,
     }
     for part, value in values.items():
