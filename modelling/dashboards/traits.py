@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,8 @@ def traits_in(answers: Sequence[Answers]) -> list[str]:
 
 def links(answers: Sequence[Answers], values: Floats) -> list[Link]:
     """The answers that clearly go with high or low values, the clearest first."""
-    found = [
-        link for name in traits_in(answers) for link in _links_of(name, [each.get(name) for each in answers], values)
-    ]
-    clear = [link for link in found if abs(link.clearness) >= CLEAR]
+    tried = [_links_of(name, [each.get(name) for each in answers], values) for name in traits_in(answers)]
+    clear = [link for found in tried for link in found if abs(link.clearness) >= CLEAR]
     return sorted(clear, key=lambda link: (-abs(link.clearness), link.trait, link.answer))[:MOST_LINKS]
 
 
@@ -85,7 +84,7 @@ def _slope(name: str, numbers: Floats, values: Floats) -> list[Link]:
 
 
 def groups(answers: Sequence[Answers], trait: str) -> Groups:
-    """Each worker's group by this trait: the common answers, quarters of a number, and those of whom nothing is known."""
+    """Each worker's group by this trait: the common answers, quarters of a number, or no answer."""
     given = [each.get(trait) for each in answers]
     known = [value for value in given if not _missing(value)]
     labels = _quarters(given, known) if known and all(map(_is_number, known)) else _common(given, known)
@@ -105,7 +104,7 @@ def _quarters(given: list[Any], known: list[Any]) -> list[str]:
     cuts = np.unique(np.r_[numbers.min(), np.percentile(numbers, QUARTILES), numbers.max()])
     if len(cuts) == 1:
         return ["" if _missing(value) else f"{cuts[0]:g}" for value in given]
-    names = [f"{low:g} – {high:g}" for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+    names = [f"{low:g} – {high:g}" for low, high in pairwise(cuts)]
     places = np.clip(np.searchsorted(cuts, numbers, side="right") - 1, 0, len(names) - 1)
     rest = iter(places)
     return ["" if _missing(value) else names[int(next(rest))] for value in given]
