@@ -145,12 +145,12 @@ def workers_of(snapshot: ModelSnapshot, fitted: Fitted) -> list[Worker | None]:
 
 
 def words_of(snapshot: ModelSnapshot, item_ids: Places) -> WordTable:
-    """The words of a version's texts. Texts never change, so they are read once for each set of items."""
-    return _words(snapshot.project_id, tuple(item_ids.tolist()))
+    """The words of a version's texts, read once for each version."""
+    return _words(snapshot.project_id, snapshot.checksum, tuple(item_ids.tolist()))
 
 
 @lru_cache(maxsize=8)
-def _words(project_id: int, item_ids: tuple[int, ...]) -> WordTable:
+def _words(project_id: int, checksum: str, item_ids: tuple[int, ...]) -> WordTable:
     texts = dict(Item.objects.filter(project=project_id).values_list("pk", "text"))
     return word_table([texts.get(pk, "") for pk in item_ids])
 

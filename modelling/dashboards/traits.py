@@ -1,7 +1,7 @@
 """What workers said about themselves: groups to colour a picture by, and answers that go with a component."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -87,27 +87,28 @@ def groups(answers: Sequence[Answers], trait: str) -> Groups:
     """Each worker's group by this trait: the common answers, quarters of a number, or no answer."""
     given = [each.get(trait) for each in answers]
     known = [value for value in given if not _missing(value)]
-    labels = _quarters(given, known) if known and all(map(_is_number, known)) else _common(given, known)
-    names = sorted({label for label in labels if label}) + ([_("no answer")] if "" in labels else [])
+    name_of, names = _quarters(known) if known and all(map(_is_number, known)) else _common(known)
+    silent = [_("no answer")] if len(known) < len(given) else []
     at = {name: place for place, name in enumerate(names)}
-    return Groups(names, [at[label or _("no answer")] for label in labels])
+    return Groups(names + silent, [len(names) if _missing(value) else at[name_of(value)] for value in given])
 
 
-def _common(given: list[Any], known: list[Any]) -> list[str]:
-    common = {answer for answer, _n in Counter(map(str, known)).most_common(MOST_GROUPS)}
-    others = _("other answers")
-    return ["" if _missing(value) else str(value) if str(value) in common else others for value in given]
+def _common(known: list[Any]) -> tuple[Callable[[Any], str], list[str]]:
+    """The most frequent answers in alphabetical order; the others are put together."""
+    counts = Counter(map(str, known)).most_common()
+    common, others = sorted(answer for answer, _n in counts[:MOST_GROUPS]), _("other answers")
+    rest = [others] if len(counts) > MOST_GROUPS and others not in common else []
+    return lambda value: str(value) if str(value) in common else others, common + rest
 
 
-def _quarters(given: list[Any], known: list[Any]) -> list[str]:
+def _quarters(known: list[Any]) -> tuple[Callable[[Any], str], list[str]]:
+    """Four equal parts of the numbers, from the lowest up; fewer where numbers coincide."""
     numbers = np.array(known, dtype=np.float64)
     cuts = np.unique(np.r_[numbers.min(), np.percentile(numbers, QUARTILES), numbers.max()])
     if len(cuts) == 1:
-        return ["" if _missing(value) else f"{cuts[0]:g}" for value in given]
+        return lambda _value: f"{cuts[0]:g}", [f"{cuts[0]:g}"]
     names = [f"{low:g} – {high:g}" for low, high in pairwise(cuts)]
-    places = np.clip(np.searchsorted(cuts, numbers, side="right") - 1, 0, len(names) - 1)
-    rest = iter(places)
-    return ["" if _missing(value) else names[int(next(rest))] for value in given]
+    return lambda value: names[int(np.searchsorted(cuts[1:-1], value, side="right"))], names
 
 
 def _missing(value: Any) -> bool:
