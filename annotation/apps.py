@@ -7,6 +7,8 @@ class AnnotationConfig(AppConfig):
     verbose_name = "People judge pairs"
 
     def ready(self) -> None:
+        from annotation import faults
         from annotation.append_only import guard_after_migrate
 
+        faults.arm()
         post_migrate.connect(guard_after_migrate, sender=self, dispatch_uid="append-only")

@@ -83,6 +83,12 @@ def paired(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """The standard error of the mean of the finite values."""
+    finite = np.array(values)[np.isfinite(values)]
+    return float(finite.std(ddof=1) / np.sqrt(len(finite))) if len(finite) > 1 else float("nan")
+
+
 def rounded(value: Any, digits: int = 4) -> Any:
     """The same structure in plain Python types with short numbers; NaN becomes null."""
     if isinstance(value, dict):

@@ -3,28 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, publish, tell, timed
+from benchmarks.harness import arguments, publish, standard_error, tell, timed
 from benchmarks.speed import GIVEN_VARIANCE, N_COMPONENTS, SMALL, SUSHI_B, Shape, Study, judge, make_study
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.arrays import State
 from modelling.crowdgppl.streaming import settle_users
 
 NAME = "streaming"
 BATCH = 50
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A generated study and the model of all its labels."""
+
+    study: Study
+    state: State
+
+    @classmethod
+    def draw(cls, shape: Shape, seed: int) -> Case:
+        """The study of this seed."""
+        study = make_study(shape, seed)
+        return cls(study, fitted(study.train, shape).to_state())
+
+    def refit(self) -> CrowdGPPL:
+        """The model of all labels, as a fit from scratch left it."""
+        return CrowdGPPL.from_state(self.state)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Updates, new users, new items and retractions at Sushi-B's size."""
-    options = arguments(__doc__).parse_args(argv)
-    study = make_study(SMALL if options.quick else SUSHI_B)
-    result = {}
-    for part in (last_tenth, one_sided_labels, affected_users, new_users, new_items, retractions):
-        result[part.__name__] = part(study)
-        tell(f"{part.__name__}: {result[part.__name__]}")
-    return publish(NAME, result, options)
+    """Updates, new users, new items and retractions at Sushi-B's size, over several generated studies."""
+    parser = arguments(__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many generated studies")
+    options = parser.parse_args(argv)
+    seeds = 1 if options.quick else options.seeds
+    parts = (last_tenth, one_sided_labels, affected_users, new_users, new_items, retractions)
+    rows: dict[str, list[dict[str, Any]]] = {part.__name__: [] for part in parts}
+    for seed in range(seeds):
+        case = Case.draw(SMALL if options.quick else SUSHI_B, seed)
+        for part in parts:
+            rows[part.__name__].append(part(case))
+            tell(f"study {seed}, {part.__name__}: {rows[part.__name__][-1]}")
+    return publish(NAME, {"studies": seeds, **{name: over_studies(each) for name, each in rows.items()}}, options)
+
+
+def over_studies(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Each figure's mean and standard error; and the worst of what is called worst."""
+    out: dict[str, Any] = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if isinstance(values[0], dict):
+            out[name] = over_studies(values)
+        elif name.startswith("worst"):
+            out[name] = max(values)
+        else:
+            out[name] = {"mean": float(np.mean(values)), "standard_error": standard_error(values)}
+    return out
 
 
 def make() -> CrowdGPPL:
@@ -48,69 +88,67 @@ def gap(stream: CrowdGPPL, refit: CrowdGPPL, test: PairwiseLabels) -> dict[str, 
     }
 
 
-def last_tenth(study: Study) -> dict[str, Any]:
+def last_tenth(case: Case) -> dict[str, Any]:
     """The last tenth of the labels, fifty at a time, against a refit with all of them."""
-    start = len(study.train) * 9 // 10
-    model, refit = fitted(study.train.take(np.arange(start)), study.shape), fitted(study.train, study.shape)
+    train, shape = case.study.train, case.study.shape
+    start = len(train) * 9 // 10
+    model = fitted(train.take(np.arange(start)), shape)
     seconds = []
-    for first in range(start, len(study.train), BATCH):
-        rows = np.arange(first, min(first + BATCH, len(study.train)))
-        seconds.append(timed(lambda rows=rows: model.partial_fit(study.train.take(rows)))[1])
+    for first in range(start, len(train), BATCH):
+        rows = np.arange(first, min(first + BATCH, len(train)))
+        seconds.append(timed(lambda rows=rows: model.partial_fit(train.take(rows)))[1])
     times = {"median_ms": 1e3 * float(np.median(seconds)), "worst_ms": 1e3 * float(np.max(seconds))}
-    return {**times, **gap(model, refit, study.test)}
+    return {**times, **gap(model, case.refit(), case.study.test)}
 
 
-def one_sided_labels(study: Study) -> dict[str, Any]:
+def one_sided_labels(case: Case) -> dict[str, Any]:
     """Fifty labels of fifty users that all prefer one item raise it in the consensus."""
-    model = fitted(study.train, study.shape)
+    model, shape = case.refit(), case.study.shape
     before = model.predict_consensus()
     item = int(np.argsort(before)[len(before) // 2])
-    others = np.delete(np.arange(study.shape.items), item)[np.arange(BATCH) % (study.shape.items - 1)]
-    labels = PairwiseLabels(
-        u=np.arange(BATCH) % study.shape.users, a=np.full(BATCH, item), b=others, y=np.ones(BATCH)
-    )  # fmt: skip
+    others = np.delete(np.arange(shape.items), item)[np.arange(BATCH) % (shape.items - 1)]
+    labels = PairwiseLabels(u=np.arange(BATCH) % shape.users, a=np.full(BATCH, item), b=others, y=np.ones(BATCH))
     seconds = timed(lambda: model.partial_fit(labels))[1]
     return {"rise": float(model.predict_consensus()[item] - before[item]), "update_ms": 1e3 * seconds}
 
 
-def affected_users(study: Study) -> dict[str, Any]:
+def affected_users(case: Case) -> dict[str, Any]:
     """Fifty users made exact again, their sites included, while the items stand still."""
-    model = fitted(study.train, study.shape)
-    users = np.arange(min(BATCH, study.shape.users))
+    model = case.refit()
+    users = np.arange(min(BATCH, case.study.shape.users))
     seconds = [timed(lambda: settle_users(model._post, users, model._rules))[1] for _ in range(5)]
     return {"update_ms": 1e3 * float(np.median(seconds))}
 
 
-def new_users(study: Study) -> dict[str, Any]:
+def new_users(case: Case) -> dict[str, Any]:
     """A tenth of the users arrive late, with all their labels, fifty labels at a time."""
-    late = np.arange(study.shape.users * 9 // 10, study.shape.users)
-    is_late = np.isin(study.train.u, late)
-    known = Shape(int(late[0]), study.shape.items, 0)
-    model = fitted(study.train.take(~is_late), known)
+    train, test, shape = case.study.train, case.study.test, case.study.shape
+    late = np.arange(shape.users * 9 // 10, shape.users)
+    is_late = np.isin(train.u, late)
+    model = fitted(train.take(~is_late), Shape(int(late[0]), shape.items, 0))
     arriving = np.flatnonzero(is_late)
-    arriving = arriving[np.argsort(study.train.u[arriving], kind="stable")]
+    arriving = arriving[np.argsort(train.u[arriving], kind="stable")]
     for first in range(0, len(arriving), BATCH):
-        model.partial_fit(study.train.take(arriving[first : first + BATCH]), n_users=study.shape.users)
-    test = study.test.take(np.isin(study.test.u, late))
-    return gap(model, fitted(study.train, study.shape), test)
+        model.partial_fit(train.take(arriving[first : first + BATCH]), n_users=shape.users)
+    return gap(model, case.refit(), test.take(np.isin(test.u, late)))
 
 
-def new_items(study: Study) -> dict[str, Any]:
+def new_items(case: Case) -> dict[str, Any]:
     """A tenth of the items arrive late; pairs with one of them are judged after their labels came."""
-    late = study.shape.items - max(1, study.shape.items // 10)
-    is_late = (study.train.a >= late) | (study.train.b >= late)
-    model = fitted(study.train.take(~is_late), Shape(study.shape.users, late, 0))
-    test = study.test.take((study.test.a >= late) | (study.test.b >= late))
-    model.partial_fit(study.train.take(is_late), n_items=study.shape.items)
-    return gap(model, fitted(study.train, study.shape), test)
+    train, test, shape = case.study.train, case.study.test, case.study.shape
+    late = shape.items - max(1, shape.items // 10)
+    is_late = (train.a >= late) | (train.b >= late)
+    model = fitted(train.take(~is_late), Shape(shape.users, late, 0))
+    model.partial_fit(train.take(is_late), n_items=shape.items)
+    return gap(model, case.refit(), test.take((test.a >= late) | (test.b >= late)))
 
 
-def retractions(study: Study) -> dict[str, Any]:
+def retractions(case: Case) -> dict[str, Any]:
     """Fifty labels are forgotten; what is left against a model that never saw them."""
-    model = fitted(study.train, study.shape)
-    kept, gone = np.arange(BATCH, len(study.train)), np.arange(BATCH)
-    seconds = timed(lambda: model.forget(study.train.take(gone)))[1]
-    return {"forget_ms": 1e3 * seconds, **gap(model, fitted(study.train.take(kept), study.shape), study.test)}
+    train, model = case.study.train, case.refit()
+    kept, gone = np.arange(BATCH, len(train)), np.arange(BATCH)
+    seconds = timed(lambda: model.forget(train.take(gone)))[1]
+    return {"forget_ms": 1e3 * seconds, **gap(model, fitted(train.take(kept), case.study.shape), case.study.test)}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from modelling.updating import updater_is_alive
+from modelling.claiming import updater_is_alive
 
 
 @never_cache

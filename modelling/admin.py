@@ -10,6 +10,7 @@ from annotation.models import Project
 from annotation.services import audit
 from modelling.exports import csv_response, ranking_csv, zip_response
 from modelling.models import ConsensusScore, ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
+from modelling.versions import shown_of
 
 
 @admin.register(UpdateState)
@@ -63,8 +64,10 @@ class UpdaterBeatAdmin(ReadOnly):
 @admin.action(description="Export the rankings of the selected projects (CSV)", permissions=["view"])
 def export_rankings(modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]) -> HttpResponse | None:
     """One project gives a CSV file, several a zip of them; projects without a ranking are named."""
-    states = UpdateState.objects.filter(project__in=projects, current__isnull=False).select_related("current__project")
-    snapshots = [state.current for state in states.order_by("project__slug") if state.current]
+    states = UpdateState.objects.filter(project__in=projects, current__isnull=False).select_related(
+        "current__project", "pinned__project"
+    )
+    snapshots = [snapshot for state in states.order_by("project__slug") if (snapshot := shown_of(state))]
     for project in projects.exclude(pk__in=[snapshot.project_id for snapshot in snapshots]):
         modeladmin.message_user(request, _("%s has no ranking yet.") % project, messages.WARNING)
     for snapshot in snapshots:

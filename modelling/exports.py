@@ -49,14 +49,14 @@ class File:
 
 
 def ranking_csv(snapshot: ModelSnapshot) -> File:
-    return table_csv(snapshot, "ranking", RANKING_COLUMNS, ranking_rows(snapshot))
+    return table_csv(f"{snapshot.project.slug}-ranking-v{snapshot.number}", RANKING_COLUMNS, ranking_rows(snapshot))
 
 
-def table_csv(snapshot: ModelSnapshot, name: str, columns: list[str], rows: Iterable[list[Any]]) -> File:
-    """A table of a page as a file whose name says what it is and of which version."""
+def table_csv(name: str, columns: list[str], rows: Iterable[list[Any]]) -> File:
+    """The numbers behind a picture."""
     text = io.StringIO(newline="")
     write_csv(text, columns, rows)
-    return File(f"{snapshot.project.slug}-{name}-v{snapshot.number}.csv", text.getvalue().encode())
+    return File(f"{name}.csv", text.getvalue().encode())
 
 
 def csv_response(file: File) -> HttpResponse:

@@ -1,47 +1,32 @@
 """One fit of crowdGPPL to a project's judgements: settings and texts in, a fitted estimator out. No rows, no clock."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from modelling.crowdgppl import CrowdGPPL
-from modelling.features import TextFeatures, default_item_kernel
+from modelling.features import TextFeatures
 from modelling.inputs import Inputs, News
+from modelling.model_settings import ModelSettings, item_kernel
 
 Progress = Callable[..., None]
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """What a project may choose about its model."""
-
-    n_components: int = 10
-    n_inducing_items: int = 100
-    seed: int = 0
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> "ModelSettings":
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in known})
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = None) -> tuple[CrowdGPPL, TextFeatures]:
     """A model of these judgements, learned from scratch, and the features by which it reads a text."""
     texts = [item.text for item in inputs.items]
     features = TextFeatures().fit(texts, numeric=numeric_columns(inputs))
+    kernel = item_kernel(settings.kernel, features.blocks)
     model = CrowdGPPL(
         n_components=min(settings.n_components, len(inputs.workers)),
         n_inducing_items=settings.n_inducing_items,
-        item_kernel=default_item_kernel(features.blocks),
+        item_kernel=kernel,
+        t_prior=settings.consensus_prior,
+        personal_variance=settings.personal_variance or "auto",
         random_state=settings.seed,
         progress=progress,
     )
-    X_items = features.transform(texts, numeric=numeric_columns(inputs))
+    X_items = features.transform(texts, numeric=numeric_columns(inputs)) if kernel else None
     model.fit(inputs.labels, X_items=X_items, n_items=len(inputs.items), n_users=len(inputs.workers))
     return model, features
 

@@ -1,21 +1,32 @@
-"""Rows become arrays: what the model learns from, read at one moment, with every judgement accounted for."""
+"""Rows become arrays: what the model learns from, read at one moment, with every judgement accounted for.
+
+A fit from scratch reads everything. A step reads only the events since the version it goes on from: counts and data
+hash are carried on from that version, so the cost of a step does not grow with the log.
+"""
 
 import hashlib
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db.models import QuerySet
 from numpy.typing import NDArray
 
-from annotation.models import EventHead, Item, Judgement, Project, Worker
+from annotation import faults
+from annotation.models import EventHead, Item, Judgement, Project, Retraction, Worker
 from modelling.crowdgppl import PairwiseLabels
+from modelling.models import ModelSnapshot
 
 Row = dict[str, Any]
 Ids = NDArray[np.int64]
 
 PREFERENCE = {Judgement.Choice.LO: 1.0, Judgement.Choice.HI: 0.0, Judgement.Choice.TIE: 0.5}
+FIELDS = ("sequence", "worker", "item_lo", "item_hi", "choice", "retraction__sequence")
+CHUNK = 2000
+RETRACTED, SKIPPED = "retracted", "skipped"
 
 
 @dataclass(frozen=True)
@@ -27,31 +38,36 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Every judgement up to a moment: learned from, or left out for a reason."""
+
+    included: int
+    excluded: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Inputs:
-    """Everything one fit needs. Positions in `items` and `workers` are the indices of a fit from scratch."""
+    """Everything a fit from scratch needs. Positions in `items` and `workers` are the indices of the fit."""
 
     moment: Moment
     items: list[Item]
     workers: list[Worker]
-    rows: list[Row]
-    retracted: list[Row]
     labels: PairwiseLabels
-    excluded: dict[str, int]
+    counts: Counts
     data_hash: str
-
-    @property
-    def judgements_per_item(self) -> NDArray[np.int64]:
-        n = len(self.items)
-        return np.bincount(self.labels.a, minlength=n) + np.bincount(self.labels.b, minlength=n)
 
 
 @dataclass(frozen=True)
 class News:
-    """What has changed since a model was fitted, in that model's indices; workers it did not know come last."""
+    """What has changed since a version, in the indices of its model; items and workers it did not know come last."""
 
+    moment: Moment
     learned: PairwiseLabels
     forgotten: PairwiseLabels
+    item_ids: Ids
     worker_ids: Ids
+    counts: Counts
+    data_hash: str
 
 
 def moment_of(project: Project) -> Moment:
@@ -59,68 +75,162 @@ def moment_of(project: Project) -> Moment:
     return Moment(head.sequence, head.inputs_revision)
 
 
-def read_inputs(project: Project) -> Inputs:
-    """The judgements up to now. No transaction: events never change, so those up to a sequence are one moment."""
-    moment = moment_of(project)
-    rows, retracted, excluded = _standing_rows(project, moment)
-    judged = {item for row in rows for item in (row["item_lo"], row["item_hi"])}
+def read_inputs(project: Project, moment: Moment | None = None) -> Inputs:
+    """The judgements up to a moment, or to now.
+
+    No transaction: events never change, so those up to a sequence are one moment.
+    """
+    moment = moment or moment_of(project)
+    log = _read_log(project, moment.sequence)
+    judged, answering = set(np.unique([log.lo, log.hi]).tolist()), set(np.unique(log.worker).tolist())
     items = [item for item in Item.objects.filter(project=project) if item.active or item.pk in judged]
-    answering = {row["worker"] for row in rows}
     workers = [worker for worker in Worker.objects.filter(project=project) if worker.pk in answering]
-    labels = _labels(rows, _positions(ids_of(items)), _positions(ids_of(workers)))
-    return Inputs(moment, items, workers, rows, retracted, labels, dict(excluded), _hash(rows, items))
+    at_items, at_workers = Places.of(ids_of(items)), Places.of(ids_of(workers))
+    labels = PairwiseLabels(u=at_workers[log.worker], a=at_items[log.lo], b=at_items[log.hi], y=log.y)
+    faults.hit("read_labels")
+    return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items))
 
 
-def news_since(inputs: Inputs, sequence: int, item_ids: Ids, worker_ids: Ids) -> News:
-    """The judgements that came after this event, and those of before that were taken back after it."""
-    known = set(worker_ids.tolist())
-    everyone = np.append(worker_ids, [worker.pk for worker in inputs.workers if worker.pk not in known])
-    item_at, worker_at = _positions(item_ids), _positions(everyone.astype(np.int64))
-    came = [row for row in inputs.rows if row["sequence"] > sequence]
-    went = [row for row in inputs.retracted if row["sequence"] <= sequence < row["retraction__sequence"]]
-    went = [row for row in went if row["choice"] in PREFERENCE]
-    labels = [_labels(rows, item_at, worker_at) for rows in (came, went)]
-    return News(labels[0], labels[1], everyone.astype(np.int64))
+def read_news(parent: ModelSnapshot, moment: Moment, item_ids: Ids, worker_ids: Ids) -> News:
+    """The judgements that came after a version, and those it knew that were taken back after it."""
+    came, gone = _came(parent, moment.sequence), _gone(parent, moment.sequence)
+    standing = [row for row in came if not _retracted_by(row, moment.sequence)]
+    learned = [row for row in standing if row["choice"] in PREFERENCE]
+    forgotten = [row for row in gone if row["choice"] in PREFERENCE]
+    items = _with_new(item_ids, (row[end] for row in learned for end in ("item_lo", "item_hi")))
+    workers = _with_new(worker_ids, (row["worker"] for row in learned))
+    places = Places.of(items), Places.of(workers)
+    faults.hit("read_labels")
+    return News(
+        moment=moment,
+        learned=_labels(learned, *places),
+        forgotten=_labels(forgotten, *places),
+        item_ids=items,
+        worker_ids=workers,
+        counts=_carried(parent, came, gone, moment.sequence),
+        data_hash=hash_of_news(parent, came, gone, moment.sequence),
+    )
 
 
 def ids_of(rows: Sequence[Item | Worker]) -> Ids:
     return np.array([row.pk for row in rows], dtype=np.int64)
 
 
-def _standing_rows(project: Project, moment: Moment) -> tuple[list[Row], list[Row], Counter[str]]:
-    """The judgements that count, in order; those taken back; and how many were left out for which reason."""
-    fields = ("sequence", "worker", "item_lo", "item_hi", "choice", "retraction__sequence")
-    events = Judgement.objects.filter(project=project, sequence__lte=moment.sequence).values(*fields)
-    rows, retracted, excluded = [], [], Counter[str]()
-    for row in events.order_by("sequence").iterator():
-        if (row["retraction__sequence"] or moment.sequence + 1) <= moment.sequence:
-            excluded["retracted"] += 1
-            retracted.append(row)
-        elif row["choice"] == Judgement.Choice.SKIP:
-            excluded["skipped"] += 1
-        else:
-            rows.append(row)
-    return rows, retracted, excluded
+def _with_new(known: Ids, met: Iterable[int]) -> Ids:
+    """The known ids, and after them those met for the first time, by number."""
+    return np.append(known, sorted(set(met) - set(known.tolist()))).astype(np.int64)
 
 
-def _positions(ids: Ids) -> dict[int, int]:
-    return {int(pk): position for position, pk in enumerate(ids)}
+def _retracted_by(row: Row, sequence: int) -> bool:
+    return row["retraction__sequence"] is not None and row["retraction__sequence"] <= sequence
 
 
-def _labels(rows: list[Row], item_at: dict[int, int], worker_at: dict[int, int]) -> PairwiseLabels:
-    return PairwiseLabels(
-        u=np.array([worker_at[row["worker"]] for row in rows], dtype=np.int64),
-        a=np.array([item_at[row["item_lo"]] for row in rows], dtype=np.int64),
-        b=np.array([item_at[row["item_hi"]] for row in rows], dtype=np.int64),
-        y=np.array([PREFERENCE[row["choice"]] for row in rows], dtype=float),
-    )
+def _events(project: Project) -> "QuerySet[Judgement, Row]":
+    return Judgement.objects.filter(project=project).order_by("sequence").values(*FIELDS)
 
 
-def _hash(rows: list[Row], items: list[Item]) -> str:
-    """SHA-256 of what was learned from: the judgements in order and the texts they are about."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(f"{row['sequence']},{row['worker']},{row['item_lo']},{row['item_hi']},{row['choice']};".encode())
-    for item in items:
-        digest.update(f"{item.pk}:{item.text}\0{sorted(item.features.items())};".encode())
+def _came(parent: ModelSnapshot, until: int) -> list[Row]:
+    """The judgements given after a version, whatever became of them."""
+    return list(_events(parent.project).filter(sequence__gt=parent.last_sequence, sequence__lte=until))
+
+
+def _gone(parent: ModelSnapshot, until: int) -> list[Row]:
+    """The judgements a version had counted that were taken back after it."""
+    since = Retraction.objects.filter(project=parent.project, sequence__gt=parent.last_sequence, sequence__lte=until)
+    known = since.filter(judgement__sequence__lte=parent.last_sequence)
+    return list(_events(parent.project).filter(pk__in=list(known.values_list("judgement", flat=True))))
+
+
+@dataclass(frozen=True)
+class Log:
+    """The judgements that count, in order, as columns of numbers; a million of them need little memory."""
+
+    worker: Ids
+    lo: Ids
+    hi: Ids
+    y: NDArray[np.float64]
+    counts: Counts
+    digest: Any
+
+    def hash_with(self, items: Iterable[Item]) -> str:
+        """SHA-256 of what a fit from scratch learns from: the judgements in order and the texts they are about."""
+        digest = self.digest.copy()
+        for item in items:
+            digest.update(f"{item.pk}:{item.text}\0;".encode())
+        return str(digest.hexdigest())
+
+
+def _read_log(project: Project, until: int) -> Log:
+    workers, los, his, ys = array("q"), array("q"), array("q"), array("d")
+    excluded, digest = Counter[str](), hashlib.sha256()
+    for row in _events(project).filter(sequence__lte=until).iterator(chunk_size=CHUNK):
+        reason = _reason_to_leave_out(row, until)
+        if reason:
+            excluded[reason] += 1
+            continue
+        digest.update(_said(row))
+        for column, value in zip((workers, los, his), (row["worker"], row["item_lo"], row["item_hi"]), strict=True):
+            column.append(value)
+        ys.append(PREFERENCE[row["choice"]])
+    worker, lo, hi = (np.array(column, dtype=np.int64) for column in (workers, los, his))
+    return Log(worker, lo, hi, np.array(ys, dtype=np.float64), Counts(len(ys), dict(excluded)), digest)
+
+
+def _reason_to_leave_out(row: Row, until: int) -> str:
+    if _retracted_by(row, until):
+        return RETRACTED
+    return SKIPPED if row["choice"] == Judgement.Choice.SKIP else ""
+
+
+def _carried(parent: ModelSnapshot, came: list[Row], gone: list[Row], until: int) -> Counts:
+    """The parent's counts moved on by what came and what was taken back."""
+    total = Counter({"": parent.included, **parent.excluded})
+    total.update(_reason_to_leave_out(row, until) for row in came)
+    for row in gone:
+        total[SKIPPED if row["choice"] == Judgement.Choice.SKIP else ""] -= 1
+        total[RETRACTED] += 1
+    return Counts(total.pop("", 0), {reason: count for reason, count in total.items() if count})
+
+
+@dataclass(frozen=True)
+class Places:
+    """From ids to their positions in a list of ids."""
+
+    order: Ids
+    ids: Ids  # in order
+
+    @classmethod
+    def of(cls, ids: Ids) -> "Places":
+        order = np.argsort(ids, kind="stable")
+        return cls(order, ids[order])
+
+    def __getitem__(self, wanted: Ids) -> Ids:
+        return np.asarray(self.order[np.searchsorted(self.ids, wanted)], dtype=np.int64)
+
+
+def _labels(rows: list[Row], items: Places, workers: Places) -> PairwiseLabels:
+    u, a, b = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("worker", "item_lo", "item_hi"))
+    y = np.array([PREFERENCE[row["choice"]] for row in rows], dtype=np.float64)
+    return PairwiseLabels(u=workers[u], a=items[a], b=items[b], y=y)
+
+
+def hash_of_news(parent: ModelSnapshot, came: list[Row], gone: list[Row], until: int) -> str:
+    """SHA-256 of the parent's hash and of what came and went since: it can be told again from the log."""
+    digest = hashlib.sha256(parent.data_hash.encode())
+    for row in came:
+        digest.update((b"o" if _retracted_by(row, until) else b"+") + _said(row))
+    for row in gone:
+        digest.update(b"-" + _said(row))
     return digest.hexdigest()
+
+
+def data_hash_again(snapshot: ModelSnapshot, items: Iterable[Item]) -> str:
+    """A version's data hash, told again from the log; `items` are those of its arrays, in their order."""
+    parent, until = snapshot.parent, snapshot.last_sequence
+    if snapshot.kind == ModelSnapshot.Kind.STEP and parent is not None:
+        return hash_of_news(parent, _came(parent, until), _gone(parent, until), until)
+    return _read_log(snapshot.project, until).hash_with(items)
+
+
+def _said(row: Row) -> bytes:
+    return f"{row['sequence']},{row['worker']},{row['item_lo']},{row['item_hi']},{row['choice']};".encode()

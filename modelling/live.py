@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -19,45 +20,59 @@ from django.contrib.auth import get_user
 
 from annotation.access import Role, may
 from annotation.models import EventHead, Project
-from modelling.models import UpdateState
+from modelling.dashboards.freshness import mark_of
+from modelling.models import SettingsSearch, UpdateState
+from modelling.versions import shown_of
 
 log = logging.getLogger("concord.live")
 
 POLL_SECONDS = 0.5
 SEND_SECONDS = 1.0
 RECHECK_SECONDS = 30.0
-NOT_ALLOWED, LOGGED_OUT, NO_TALK, NO_BYTES = 4403, 4401, 1008, 1003
+NOT_ALLOWED, LOGGED_OUT, TOO_MANY, NO_TALK, NO_BYTES = 4403, 4401, 4429, 1008, 1003
 SOCKETS_PER_PROJECT = 500
+SOCKETS_PER_PERSON = 5  # in each web process
 
-Standing = dict[str, int]
+Standing = dict[str, int | str]
 
 
 class Watcher:
-    """Counts the sockets of each project and polls while there are any."""
+    """Counts the sockets of each project and person, and polls while there are any."""
 
     def __init__(self) -> None:
         self.sockets: Counter[int] = Counter()
+        self.people: Counter[int] = Counter()
         self.told: dict[int, tuple[Standing, float]] = {}
         self.task: asyncio.Task[None] | None = None
+        self.troubled = False
 
-    def watch(self, project_id: int) -> None:
-        self.sockets[project_id] += 1
+    def has_room_for(self, seat: "Seat") -> bool:
+        return self.sockets[seat.project_id] < SOCKETS_PER_PROJECT and self.people[seat.user_id] < SOCKETS_PER_PERSON
+
+    def watch(self, seat: "Seat") -> None:
+        self.sockets[seat.project_id] += 1
+        self.people[seat.user_id] += 1
         if self.task is None or self.task.done():
             self.task = asyncio.get_running_loop().create_task(self._poll())
 
-    def leave(self, project_id: int) -> None:
-        self.sockets[project_id] -= 1
-        if self.sockets[project_id] <= 0:
-            del self.sockets[project_id]
-            self.told.pop(project_id, None)
+    def leave(self, seat: "Seat") -> None:
+        for counts, key in ((self.sockets, seat.project_id), (self.people, seat.user_id)):
+            counts[key] -= 1
+            if counts[key] <= 0:
+                del counts[key]
+        if seat.project_id not in self.sockets:
+            self.told.pop(seat.project_id, None)
 
     async def _poll(self) -> None:
         while self.sockets:
             try:
                 for project_id, standing in (await standings(list(self.sockets))).items():
                     await self._tell(project_id, standing)
+                self.troubled = False
             except Exception as error:  # the database or Redis is away for a while: the next round tries again
-                log.warning("no live messages just now: %s", type(error).__name__)
+                if not self.troubled:
+                    log.warning("no live messages just now: %s", type(error).__name__)
+                self.troubled = True
             await asyncio.sleep(POLL_SECONDS)
 
     async def _tell(self, project_id: int, standing: Standing) -> None:
@@ -72,44 +87,67 @@ class Watcher:
 watcher = Watcher()
 
 
+@dataclass(frozen=True)
+class Seat:
+    """Who watches what."""
+
+    project_id: int
+    user_id: int
+
+
 class ProjectConsumer(AsyncJsonWebsocketConsumer):
     """A researcher's open page. Listens only; rights are checked at the door and again while it is open."""
 
-    project_id: int | None = None
+    seat: Seat | None = None
+    told: tuple[Standing, float] = ({}, 0.0)
 
     async def connect(self) -> None:
-        slug = self.scope["url_route"]["kwargs"]["slug"]
-        project_id = await self._allowed_project(slug)
-        if project_id is None or watcher.sockets[project_id] >= SOCKETS_PER_PROJECT:
-            await self.close(NOT_ALLOWED)
+        seat = await self._allowed_seat()
+        if seat is None or not watcher.has_room_for(seat):
+            await self._turn_away(NOT_ALLOWED if seat is None else TOO_MANY)
             return
-        await self.channel_layer.group_add(group_name(project_id), self.channel_name)
+        watcher.watch(seat)
+        self.seat = seat  # from here on leaving counts
+        await self.channel_layer.group_add(group_name(seat.project_id), self.channel_name)
         await self.accept()
-        watcher.watch(project_id)
-        self.project_id = project_id  # from here on leaving counts
-        await self.send_json((await standings([project_id]))[project_id])
+        await self._say((await standings([seat.project_id]))[seat.project_id])
+
+    async def _turn_away(self, code: int) -> None:
+        """Strangers get 403 at the handshake. A member with too many windows is let in to be told why."""
+        if code == TOO_MANY:
+            await self.accept()
+        await self.close(code)
 
     async def disconnect(self, code: int) -> None:
-        if self.project_id is not None:
-            watcher.leave(self.project_id)
-            await self.channel_layer.group_discard(group_name(self.project_id), self.channel_name)
+        if self.seat is not None:
+            watcher.leave(self.seat)
+            await self.channel_layer.group_discard(group_name(self.seat.project_id), self.channel_name)
 
     async def standing(self, event: dict[str, Any]) -> None:
-        """A hint from the watcher."""
-        if await self._allowed_project(self.scope["url_route"]["kwargs"]["slug"]) is None:
+        """A hint from a watcher; each web process has one, so the same may come several times."""
+        standing = {name: value for name, value in event.items() if name != "type"}
+        before, at = self.told
+        if standing == before and time.monotonic() - at < RECHECK_SECONDS / 2:
+            return
+        if await self._allowed_seat() is None:
             await self.close(LOGGED_OUT)
             return
-        await self.send_json({"revision": event["revision"], "labels": event["labels"]})
+        await self._say(standing)
+
+    async def _say(self, standing: Standing) -> None:
+        self.told = (standing, time.monotonic())
+        await self.send_json(standing)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         await self.close(NO_BYTES if bytes_data else NO_TALK)
 
     @database_sync_to_async
-    def _allowed_project(self, slug: str) -> int | None:
-        """The project's id, if this session is still logged in and may see it."""
+    def _allowed_seat(self) -> Seat | None:
+        """The project and the person, if this session is still logged in and may see it."""
         user = get_user(_Request(self.scope["session"].session_key))  # type: ignore[arg-type]
-        project = Project.objects.filter(slug=slug).first()
-        return project.pk if project and may(project.role_of(user), Role.VIEWER) else None
+        project = Project.objects.filter(slug=self.scope["url_route"]["kwargs"]["slug"]).first()
+        allowed = project is not None and may(project.role_of(user), Role.VIEWER)
+        return Seat(project.pk, int(user.pk)) if project and allowed and user.pk else None
 
 
 class _Request:
@@ -125,8 +163,15 @@ def group_name(project_id: int) -> str:
 
 @database_sync_to_async
 def standings(project_ids: list[int]) -> dict[int, Standing]:
-    """Of each project: the number of its current version and of its last event."""
-    states = UpdateState.objects.filter(project__in=project_ids).values_list("project", "current__number")
-    revisions = dict(states)
+    """Of each project: the version its pages show, its last event, and a sign for everything else they say."""
+    states = UpdateState.objects.filter(project__in=project_ids).select_related("current", "pinned")
+    state_of = {state.project_id: state for state in states}
+    searches = SettingsSearch.objects.filter(project__in=project_ids).order_by("asked_at")
+    search_of = {search.project_id: search for search in searches}
     heads = EventHead.objects.filter(project__in=project_ids).values_list("project", "sequence")
-    return {pk: {"revision": revisions.get(pk) or 0, "labels": sequence} for pk, sequence in heads}
+    return {pk: _standing(state_of.get(pk, UpdateState()), search_of.get(pk), labels) for pk, labels in heads}
+
+
+def _standing(state: UpdateState, search: SettingsSearch | None, labels: int) -> Standing:
+    shown = shown_of(state)
+    return {"revision": shown.number if shown else 0, "labels": labels, "mark": mark_of(state, search)}

@@ -65,6 +65,9 @@ class ModelSnapshot(models.Model):
     lower_bound = models.FloatField(null=True)
     diagnostics = models.JSONField(default=dict)
     checksum = models.CharField(max_length=64, help_text=_("SHA-256 of the arrays."))
+    base = models.CharField(
+        max_length=64, blank=True, help_text=_("The checksum of the arrays that these are stored as a change of.")
+    )
     seconds = models.FloatField()
     pruned_at = models.DateTimeField(
         null=True, blank=True, help_text=_("When the arrays were thrown away; the scores stay.")

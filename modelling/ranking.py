@@ -40,6 +40,14 @@ def ranks(scores: Floats) -> Ints:
 
 
 def _draws(mean: Floats, cov: Floats, rng: np.random.Generator) -> Floats:
-    values, vectors = np.linalg.eigh(cov + JITTER * np.eye(len(mean)))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((DRAWS, len(mean))) @ root.T
+    return mean + rng.standard_normal((DRAWS, len(mean))) @ _root(cov).T
+
+
+def _root(cov: Floats) -> Floats:
+    """A matrix whose square is the covariance: the quick way, or the one that also takes a singular covariance."""
+    lifted = cov + JITTER * np.eye(len(cov))
+    try:
+        return np.asarray(np.linalg.cholesky(lifted))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(lifted)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

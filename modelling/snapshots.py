@@ -1,22 +1,25 @@
 """An estimator becomes a snapshot (arrays, one row, one score per item), and a snapshot an estimator again."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from annotation.models import Item, Project
 from modelling import arrays
-from modelling.crowdgppl import CrowdGPPL
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.features import TextFeatures
-from modelling.fitting import ModelSettings
-from modelling.inputs import Inputs
-from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
+from modelling.inputs import Inputs, News
+from modelling.model_settings import ModelSettings
+from modelling.models import ModelSnapshot, UpdateState
 from modelling.ranking import rank_items
 
 ITEMS_AT_ONCE = 500
-CODE_VERSION = "0.1.0"
+CODE_VERSION = "0.2.0"
+IDS = ("item_ids", "worker_ids", "ranked")
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,40 @@ class Fitted:
     features: TextFeatures
     item_ids: NDArray[np.int64]
     worker_ids: NDArray[np.int64]
+    ranked: NDArray[np.int64]  # the items that are given to workers, by position
 
     def position_of_worker(self, worker_id: int) -> int | None:
         found = np.flatnonzero(self.worker_ids == worker_id)
         return int(found[0]) if found.size else None
+
+    @property
+    def labels(self) -> PairwiseLabels:
+        """What the model has learned from and not forgotten."""
+        state = self.model.to_state()
+        return PairwiseLabels(*(state[name] for name in ("u", "a", "b", "y", "weight")))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One entry per ranked item: what ConsensusScore rows hold."""
+
+    item_id: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    rank_low: NDArray[np.int64]
+    rank_high: NDArray[np.int64]
+    top_probability: NDArray[np.float64]
+    polarisation: NDArray[np.float64]
+    judgements: NDArray[np.int64]
+
+    @property
+    def are_numbers(self) -> bool:
+        return all(bool(np.isfinite(getattr(self, field.name)).all()) for field in fields(self))
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Plain numbers, item by item, in the order of the fields."""
+        return zip(*(getattr(self, field.name).tolist() for field in fields(self)), strict=True)
 
 
 def current_snapshot(project: Project) -> ModelSnapshot | None:
@@ -51,78 +84,90 @@ def _shared(project: Project, checksum: str) -> Fitted:
 
 def read_fitted(project: Project, checksum: str) -> Fitted:
     """An estimator of one's own, which may go on learning."""
-    stored = arrays.load(project, checksum)
-    model = CrowdGPPL.from_state(_part(stored, "model."))
-    features = TextFeatures.from_state(_part(stored, "features."))
-    return Fitted(model, features, stored["item_ids"], stored["worker_ids"])
+    return fitted_from(arrays.load(project, checksum))
 
 
-def save_arrays(project: Project, fitted: Fitted) -> str:
-    state = {f"model.{name}": value for name, value in fitted.model.to_state().items()}
-    state |= {f"features.{name}": value for name, value in fitted.features.to_state().items()}
-    return arrays.save(project, {**state, "item_ids": fitted.item_ids, "worker_ids": fitted.worker_ids})
-
-
-def describe(
-    inputs: Inputs, settings: ModelSettings, fitted: Fitted, parent: ModelSnapshot | None, kind: str
-) -> ModelSnapshot:
-    """The row of a new snapshot, not yet saved: everything needed to explain it later."""
-    model, step = fitted.model, kind == ModelSnapshot.Kind.STEP
-    bounds = [float(bound) for bound in model.lower_bounds_ if np.isfinite(bound)]
-    return ModelSnapshot(
-        parent=parent,
-        kind=kind,
-        first_sequence=parent.last_sequence + 1 if parent and step else 1,
-        last_sequence=inputs.moment.sequence,
-        inputs_revision=inputs.moment.inputs_revision,
-        included=len(inputs.labels),
-        excluded=inputs.excluded,
-        settings=settings.as_dict(),
-        seed=settings.seed,
-        data_hash=inputs.data_hash,
-        code_version=CODE_VERSION,
-        lower_bound=bounds[-1] if bounds else None,
-        diagnostics={
-            "iterations": int(model.n_iter_),
-            "converged": bool(model.converged_),
-            "warnings": [str(warning) for warning in model.warnings_],
-            "bounds": bounds,
-        },
+def fitted_from(stored: arrays.Arrays) -> Fitted:
+    """The estimator that `arrays_of` wrote."""
+    return Fitted(
+        model=CrowdGPPL.from_state(part(stored, "model.")),
+        features=TextFeatures.from_state(part(stored, "features.")),
+        **{name: stored[name] for name in IDS},
     )
 
 
-def consensus_scores(inputs: Inputs, fitted: Fitted, seed: int) -> list[ConsensusScore]:
-    """One score per active item, ranked; the snapshot is filled in when it is published."""
-    ranked = [place for place, item in enumerate(inputs.items) if item.active]
-    items = [inputs.items[place] for place in ranked]
-    positions = item_positions(fitted, items)
-    mean, cov = fitted.model.predict_consensus(items=positions, return_cov=True)
+def arrays_of(fitted: Fitted) -> arrays.Arrays:
+    """Everything the estimator and its texts' features are made of, under one name each."""
+    state = {f"model.{name}": array for name, array in fitted.model.to_state().items()}
+    state |= {f"features.{name}": array for name, array in fitted.features.to_state().items()}
+    return {**state, **{name: getattr(fitted, name) for name in IDS}}
+
+
+def part(stored: arrays.Arrays, prefix: str) -> arrays.Arrays:
+    """The arrays whose names begin so, under the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
+
+
+def describe(
+    source: Inputs | News, settings: ModelSettings, fitted: Fitted, parent: ModelSnapshot | None
+) -> ModelSnapshot:
+    """The row of a new snapshot, not yet saved: everything needed to explain it later."""
+    step = isinstance(source, News)
+    return ModelSnapshot(
+        parent=parent,
+        kind=ModelSnapshot.Kind.STEP if step else ModelSnapshot.Kind.REFIT,
+        first_sequence=parent.last_sequence + 1 if parent and step else 1,
+        last_sequence=source.moment.sequence,
+        inputs_revision=source.moment.inputs_revision,
+        included=source.counts.included,
+        excluded=source.counts.excluded,
+        settings=settings.as_dict(),
+        seed=settings.seed,
+        data_hash=source.data_hash,
+        code_version=CODE_VERSION,
+        base=(parent.base or parent.checksum) if parent and step else "",
+        **_course(fitted.model),
+    )
+
+
+def _course(model: CrowdGPPL) -> dict[str, Any]:
+    """How the fit went."""
+    bounds = [float(bound) for bound in model.lower_bounds_ if np.isfinite(bound)]
+    diagnostics = {
+        "iterations": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "warnings": [str(warning) for warning in model.warnings_],
+        "bounds": bounds,
+    }
+    return {"lower_bound": bounds[-1] if bounds else None, "diagnostics": diagnostics}
+
+
+def consensus_scores(fitted: Fitted, seed: int) -> Scores:
+    """One score per active item, ranked."""
+    mean, cov = fitted.model.predict_consensus(items=fitted.ranked, return_cov=True)
     ranking = rank_items(mean, cov, np.random.default_rng(seed))
-    counts, spread = inputs.judgements_per_item[ranked], polarisation(fitted.model, positions)
-    return [
-        ConsensusScore(
-            item=item,
-            mean=mean[row],
-            sd=float(np.sqrt(max(cov[row, row], 0.0))),
-            rank=ranking.rank[row],
-            rank_low=ranking.rank_low[row],
-            rank_high=ranking.rank_high[row],
-            top_probability=ranking.top_probability[row],
-            polarisation=spread[row],
-            judgements=counts[row],
-        )
-        for row, item in enumerate(items)
-    ]
+    return Scores(
+        item_id=fitted.item_ids[fitted.ranked],
+        mean=mean,
+        sd=np.sqrt(np.maximum(cov.diagonal(), 0.0)),
+        rank=ranking.rank,
+        rank_low=ranking.rank_low,
+        rank_high=ranking.rank_high,
+        top_probability=ranking.top_probability,
+        polarisation=polarisation(fitted.model, fitted.ranked),
+        judgements=judgements_per_item(fitted)[fitted.ranked],
+    )
+
+
+def judgements_per_item(fitted: Fitted) -> NDArray[np.int64]:
+    labels, n = fitted.labels, len(fitted.item_ids)
+    return np.bincount(labels.a, minlength=n) + np.bincount(labels.b, minlength=n)
 
 
 def polarisation(model: CrowdGPPL, items: NDArray[np.int64]) -> NDArray[np.float64]:
     """The spread over workers of their predicted scores for each item, a few hundred items at a time."""
     parts = [items[start : start + ITEMS_AT_ONCE] for start in range(0, len(items), ITEMS_AT_ONCE)]
     return np.concatenate([np.std(model.predict_utilities(items=part), axis=1) for part in parts])
-
-
-def _part(stored: arrays.Arrays, prefix: str) -> arrays.Arrays:
-    return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
 
 def item_positions(fitted: Fitted, items: list[Item]) -> NDArray[np.int64]:

@@ -2,17 +2,39 @@
 
 from django.urls import path
 
-from modelling import views
+from modelling import downloads, steering, views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
 urlpatterns = [
+    path("r/<slug:slug>/", views.public_ranking, name="public_ranking"),
+    path("projects/<slug:slug>/activity/", views.activity, name="activity"),
     path("projects/<slug:slug>/ranking/", views.ranking, name="ranking"),
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
     path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
+    path("projects/<slug:slug>/ranking/<int:pk>/", views.item, name="item"),
+    path("projects/<slug:slug>/ranking/<int:pk>/judgements.csv", downloads.item_judgements, name="item_judgements_csv"),
+    path("projects/<slug:slug>/workers.csv", downloads.workers, name="workers_csv"),
+    path("projects/<slug:slug>/workers/<slug:code>/preferences.csv", downloads.preferences, name="preferences_csv"),
+    path(
+        "projects/<slug:slug>/workers/<slug:code>/judgements.csv",
+        downloads.worker_judgements,
+        name="worker_judgements_csv",
+    ),
+    path("projects/<slug:slug>/new-argument/", views.new_argument, name="new_argument"),
+    path("projects/<slug:slug>/pairs/", views.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
-    path("projects/<slug:slug>/components.csv", views.components_csv, name="components_csv"),
+    path("projects/<slug:slug>/components.csv", downloads.components, name="components_csv"),
     path("projects/<slug:slug>/components/<int:number>/name/", views.component_name, name="component_name"),
+    path("projects/<slug:slug>/model/", steering.model, name="model"),
+    path("projects/<slug:slug>/model/versions/<int:number>/", steering.version, name="version"),
+    path("projects/<slug:slug>/model/compare/", steering.compare, name="compare"),
+    path("projects/<slug:slug>/model/pin/", steering.pin, name="pin"),
+    path("projects/<slug:slug>/model/unpin/", steering.unpin, name="unpin"),
+    path("projects/<slug:slug>/model/refit/", steering.refit, name="refit"),
+    path("projects/<slug:slug>/model/settings/", steering.settings, name="model_settings"),
+    path("projects/<slug:slug>/model/search/", steering.search, name="search"),
+    path("projects/<slug:slug>/model/search/use/", steering.use, name="use_settings"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -1,4 +1,4 @@
-"""Researchers' pages about the model. Each reads the current snapshot once and shows only that one."""
+"""Researchers' pages about what the model found. Each reads the shown snapshot once and shows only that one."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,18 +16,25 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation.access import Role, members_only
-from annotation.models import Project, Worker
+from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
-from modelling.dashboards.components import COLUMNS as COMPONENT_COLUMNS
-from modelling.dashboards.components import component_rows, components_page
+from modelling.arrays import Damaged
+from modelling.dashboards.activity import activity_page
+from modelling.dashboards.addresses import page_number
+from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
+from modelling.dashboards.item import item_page
+from modelling.dashboards.new_argument import new_argument_page
+from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
-from modelling.dashboards.workers import worker_list, worker_page
-from modelling.models import ComponentName, ModelSnapshot
+from modelling.dashboards.worker import AskedOfWorker, worker_page
+from modelling.dashboards.workers import AskedOfWorkers, workers_page
+from modelling.models import ComponentName
 from modelling.numbering import name_component, numbers_of
-from modelling.snapshots import current_snapshot
+from modelling.questions import NewArgumentForm, PairsForm
+from modelling.versions import shown_snapshot
 
 Facts = dict[str, Any]
 
@@ -36,7 +43,10 @@ draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blo
 
 
 def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
-    """A page about the current version: whole, or only its live part when the script asks for it after an update."""
+    """A page about the shown version: whole, or only what has changed when the script asks for it after an update.
+
+    `?fragment=status` is what stands above every page: how fresh it is. Any other fragment is the page's live part.
+    """
 
     def decorate(facts: Callable[..., Facts]) -> Callable[..., HttpResponse]:
         @wraps(facts)
@@ -47,9 +57,9 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
-            context = {"project": project, "freshness": freshness, **facts(request, freshness, **kwargs)}
-            name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
-            response = render(request, name, context)
+            if "csv" in request.GET:
+                return _table_of_picture(request.GET["csv"], facts(request, freshness, **kwargs), freshness)
+            response = render(request, *_part(request, freshness, template, facts, kwargs))
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"
@@ -58,6 +68,30 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         return view
 
     return decorate
+
+
+def _table_of_picture(name: str, facts: Facts, freshness: Freshness) -> HttpResponse:
+    """The numbers of one of the page's pictures, as a file that names the version."""
+    pictures = [picture for fact in facts.values() for picture in getattr(fact, "pictures", [])]
+    for picture in pictures:
+        if picture.name == name and picture.table:
+            file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
+            return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
+    raise Http404(_("There is no such table."))
+
+
+def _part(
+    request: HttpRequest, freshness: Freshness, template: str, facts: Callable[..., Facts], where: Facts
+) -> tuple[str, Facts]:
+    """The template of the part that was asked for, and the facts it needs."""
+    context = {"project": freshness.project, "freshness": freshness}
+    if request.GET.get("fragment") == "status":
+        return "modelling/_freshness.html", context
+    name = f"modelling/_{template}" if "fragment" in request.GET else f"modelling/{template}"
+    try:
+        return name, {**context, **facts(request, freshness, **where)}
+    except Damaged:
+        return ("modelling/_no_arrays.html" if "fragment" in request.GET else "modelling/no_arrays.html"), context
 
 
 def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
@@ -74,13 +108,21 @@ def ranking(request: HttpRequest, freshness: Freshness) -> Facts:
 
 @dashboard("workers.html")
 def workers(request: HttpRequest, freshness: Freshness) -> Facts:
-    return {"workers": worker_list(freshness.project)}
+    return {"page": workers_page(freshness.project, freshness.snapshot, AskedOfWorkers.of(request.GET))}
 
 
 @dashboard("worker.html")
 def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
-    found = get_object_or_404(Worker, project=freshness.project, code=code)
-    return {"worker": found, "page": worker_page(freshness.snapshot, found) if freshness.snapshot else None}
+    found, shown = get_object_or_404(Worker, project=freshness.project, code=code), freshness.snapshot
+    found.project = freshness.project
+    return {"worker": found, "page": worker_page(shown, found, AskedOfWorker.of(request.GET)) if shown else None}
+
+
+@dashboard("item.html")
+def item(request: HttpRequest, freshness: Freshness, pk: int) -> Facts:
+    found, shown = get_object_or_404(Item, project=freshness.project, pk=pk), freshness.snapshot
+    found.project = freshness.project
+    return {"item": found, "page": item_page(shown, found, page_number(request.GET)) if shown else None}
 
 
 @dashboard("components.html")
@@ -88,11 +130,47 @@ def components(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
 
 
+@dashboard("activity.html")
+def activity(request: HttpRequest, freshness: Freshness) -> Facts:
+    return {"page": activity_page(freshness)}
+
+
+@dashboard("new_argument.html")
+def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = NewArgumentForm(freshness.project, request.GET if "text" in request.GET else None)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        page = new_argument_page(freshness.snapshot, **form.cleaned_data)
+    return {"form": form, "page": page}
+
+
+@dashboard("pairs.html")
+def pairs(request: HttpRequest, freshness: Freshness) -> Facts:
+    form = PairsForm(freshness.project, request.GET)
+    page = None
+    if freshness.snapshot and form.is_valid():
+        asked = form.cleaned_data
+        page = pairs_page(freshness.snapshot, asked["items"], asked["group"], asked["worker"])
+    return {"form": form, "page": page}
+
+
+@require_safe
+@draws_pictures
+def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
+    """The consensus ranking for everybody, where the owner has opened it; no worker appears in it."""
+    project = get_object_or_404(Project, slug=slug, ranking_public=True)
+    freshness = freshness_of(project)
+    shown = freshness.snapshot
+    ranking = ranking_page(shown, Asked.of(request.GET), linked=False) if shown else None
+    context = {"project": project, "ranking": ranking, "freshness": freshness}
+    return render(request, "modelling/public_ranking.html", context)
+
+
 @require_POST
 @members_only(Role.ANALYST)
 def component_name(request: ResearcherRequest, project: Project, number: int) -> HttpResponse:
     """The component is called so from now on; an empty name takes the old one away."""
-    snapshot = current_snapshot(project)
+    snapshot = shown_snapshot(project)
     if snapshot is None or number not in numbers_of(snapshot).numbers:
         raise Http404
     try:
@@ -107,26 +185,9 @@ def component_name(request: ResearcherRequest, project: Project, number: int) ->
 
 @require_safe
 @members_only(Role.ANALYST)
-def components_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """All components as a file that names its version."""
-    snapshot = version_to_export(request, project, "the components")
-    return exports.csv_response(exports.table_csv(snapshot, "components", COMPONENT_COLUMNS, component_rows(snapshot)))
-
-
-def version_to_export(request: ResearcherRequest, project: Project, what: str) -> ModelSnapshot:
-    """The shown version; 404 where there is none. The audit says who took what of it."""
-    snapshot = current_snapshot(project)
-    if snapshot is None:
-        raise Http404(_("There is no version of the model yet."))
-    audit(project, request.user, f"exported {what}", {"version": snapshot.number})
-    return snapshot
-
-
-@require_safe
-@members_only(Role.ANALYST)
 def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The current ranking as a file that names its version."""
-    snapshot = current_snapshot(project)
+    """The shown ranking as a file that names its version."""
+    snapshot = shown_snapshot(project)
     if snapshot is None:
         raise Http404(_("There is no ranking yet."))
     audit(project, request.user, "exported the ranking", {"version": snapshot.number})

@@ -41,6 +41,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "s/<slug:slug>/task/"): [401, 200, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/retractions/"): [401, 400, 401, 401, 401, 401, 401],
+    ("GET", "r/<slug:slug>/"): empty(OPEN, 404),  # not opened by its owner
     ("GET", "projects/"): LOGGED_IN,
     ("GET", "projects/new/"): LOGGED_IN,
     ("POST", "projects/new/"): empty(LOGGED_IN, 422),
@@ -68,8 +69,26 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
-    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),  # files wait for the first version
+    ("GET", "projects/<slug:slug>/workers.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/workers/<slug:code>/preferences.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/workers/<slug:code>/judgements.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/ranking/<int:pk>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/ranking/<int:pk>/judgements.csv"): empty(ANALYSTS, 404),
     ("POST", "projects/<slug:slug>/components/<int:number>/name/"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/model/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/model/versions/<int:number>/"): empty(MEMBERS, 404),  # there is no version yet
+    ("GET", "projects/<slug:slug>/model/compare/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/model/pin/"): empty(OWNERS, 404),
+    ("POST", "projects/<slug:slug>/model/unpin/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/model/refit/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/model/settings/"): OWNERS,
+    ("POST", "projects/<slug:slug>/model/settings/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/model/search/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/model/search/use/"): empty(OWNERS, 404),
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -145,4 +164,5 @@ def test_ids_of_another_project_are_not_found(project: Project, owner: User, str
     assert client.get(f"/projects/pets/items/{foreign_item.pk}/").status_code == 404
     assert client.post(f"/projects/pets/items/{foreign_item.pk}/switch/").status_code == 404
     assert client.get(f"/projects/pets/workers/{foreign_worker.code}/").status_code == 404
+    assert client.get(f"/projects/pets/ranking/{foreign_item.pk}/").status_code == 404
     assert client.get("/projects/elsewhere/ranking.csv").status_code == 404

@@ -116,6 +116,11 @@ class Project(models.Model):
             "While the study is open, every visitor of this server sees it there. Without this, only the link leads in."
         ),
     )
+    ranking_public = models.BooleanField(
+        _("ranking open to everybody"),
+        default=False,
+        help_text=_("Whoever has the link can read the consensus ranking; nothing about workers is shown."),
+    )
     import_salt = models.CharField(max_length=32, default=import_salt, editable=False)
     simulated = models.BooleanField(_("holds simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, cholesky_unit, in_units, paired, publish, tell, timed
+from benchmarks.harness import arguments, cholesky_unit, in_units, paired, publish, standard_error, tell, timed
 from benchmarks.paper.ukpconvarg import FOLDER_VARIABLE, METRICS, PANELS, Corpus, find_folder, read_corpus, score_fold
 from modelling.baselines import BradleyTerry, LinearPreference
 from modelling.crowdgppl.labels import PairwiseLabels
@@ -192,7 +192,7 @@ def summary(runs: list[dict[str, Any]], methods: Sequence[str]) -> dict[str, Any
     return {
         "folds": [run["fold"] for run in runs],
         "means": {m: {key: float(np.nanmean(series[m][key])) for key in keys} for m in methods},
-        "standard_errors": {key: _standard_error(series[first][key]) for key in keys},
+        "standard_errors": {key: standard_error(series[first][key]) for key in keys},
         "differences": {
             f"{first} - {m}": {k: paired(series[first][k], series[m][k]) for k in keys} for m in methods[1:]
         },
@@ -215,11 +215,6 @@ def _choice(settings: Settings) -> dict[str, Any]:
 
 def _row(score: Score) -> dict[str, Any]:
     return {"candidate": score.candidate.name, "loss": score.loss, "accuracy": score.accuracy}
-
-
-def _standard_error(values: Sequence[float]) -> float:
-    finite = np.array(values)[np.isfinite(values)]
-    return float(finite.std(ddof=1) / np.sqrt(len(finite))) if len(finite) > 1 else float("nan")
 
 
 def told(name: str, done: int, total: int, loss: float) -> None:

@@ -140,6 +140,10 @@ AFTER_JUDGEMENT: list[str] = []
 # Where the arrays of a snapshot live: "files" under DATA_DIR, or "table" where several machines must read them.
 SNAPSHOT_ARRAYS = "files"
 
+# Faults on purpose, for drills (annotation/faults.py); a server that finds them set without the second does not start.
+FAULTS = os.environ.get("FAULTS", "")
+FAULTS_ALLOWED = os.environ.get("CONCORD_DRILL") == "1"
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -165,12 +165,16 @@ def kept_statistics(
 
 def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:
     """Differences of the means of t and v over each pair, and their variances."""
-    D = space.times(items.mean)
-    a, b = ledger.pair_a, ledger.pair_b
     V = np.zeros((ledger.n_pairs, items.mean.shape[1]))
     for c in items.components:
         V[:, c] = pair_variances(space, items.cov[c], ledger) + rest / s[c]
-    return PairMoments(D[a] - D[b], np.maximum(V, 0.0))
+    return PairMoments(pair_differences(space, ledger, items.mean), np.maximum(V, 0.0))
+
+
+def pair_differences(space: ItemSpace, ledger: Ledger, mean: FloatArray) -> FloatArray:
+    """(Qn, C + 1): the means of t and the v_c at the first item of each pair minus those at the second."""
+    D = space.times(mean)
+    return np.asarray(D[ledger.pair_a] - D[ledger.pair_b])
 
 
 def pair_variances(space: ItemSpace, S: FloatArray, ledger: Ledger) -> FloatArray:
@@ -256,9 +260,11 @@ def item_step(
     statistics: PairStatistics,
     rho: float = 1.0,
     sweeps: int = SWEEPS,
+    held: FloatArray | None = None,
 ) -> None:
     """t and all v_c given the users, in place: coordinate ascent, or a natural-gradient step of size rho.
 
+    `held` (M, C + 1) is a part of the gradient that is not followed.
     eq:Sv, eq:hatv, eq:St, eq:hatt and eq:S_stochastic, eq:fhat_stochastic, with Q^-1 G^2 = lam.
     Departure: the printed (1 - rho) S_t lacks its inverse and v-hat has an S too many.
     See test_one_batch_with_rho_one_is_the_batch_posterior.
@@ -271,7 +277,7 @@ def item_step(
         if items.precision is not None:
             target = items.precision[c] = (1.0 - rho) * items.precision[c] + rho * target
         factors.append(linalg.cholesky(target, lower=True, check_finite=False))
-    sweep_means(space, ledger, items, statistics, factors, rho, sweeps)
+    sweep_means(space, ledger, items, statistics, factors, rho, sweeps, held)
     for c, factor in zip(items.components, factors, strict=True):
         items.cov[c] = inverse_from(factor)
 
@@ -284,11 +290,11 @@ def sweep_means(
     factors: list[FloatArray],
     rho: float,
     sweeps: int,
+    held: FloatArray | None,
 ) -> None:
     """Gauss-Seidel over the means: each component fits what the others leave."""
     a, b = ledger.pair_a, ledger.pair_b
-    D = space.times(items.mean)
-    d = D[a] - D[b]
+    d = pair_differences(space, ledger, items.mean)
     R = np.ascontiguousarray(statistics.R.T)
     base = None if items.shift is None else items.shift.copy()
     for _ in range(sweeps):
@@ -296,9 +302,23 @@ def sweep_means(
             row = statistics.row(c)
             left = R[c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
             shift = space.transposed(ledger.incidence @ left)
+            if held is not None:
+                shift -= held[:, c]
             if base is not None and items.shift is not None:
                 shift = items.shift[:, c] = (1.0 - rho) * base[:, c] + rho * shift
             mean, _ = lapack.dpotrs(factor, shift, lower=1)
             items.mean[:, c] = mean
             D_c = space.times(mean)
             d[:, c] = D_c[a] - D_c[b]
+
+
+def mean_gradient(
+    space: ItemSpace, ledger: Ledger, items: Items, s: FloatArray, statistics: PairStatistics
+) -> FloatArray:
+    """(M, C + 1): the slope of the bound in the means of t and the v_c, users and sites held; zero at an item step."""
+    d = pair_differences(space, ledger, items.mean)
+    out = np.zeros_like(items.mean)
+    for c in items.components:
+        left = statistics.R[:, c] - np.einsum("qk,qk->q", statistics.row(c), d)
+        out[:, c] = space.transposed(ledger.incidence @ left) - s[c] * items.mean[:, c]
+    return out

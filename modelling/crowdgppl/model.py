@@ -22,7 +22,7 @@ from .posterior import Posterior, blank_posterior, prior_scales
 from .predictions import Predictions
 from .start import begin
 from .state import posterior_from_state, posterior_to_state, unwords, words
-from .streaming import find_rows, grow_items, grow_users, update, with_labels, without_labels
+from .streaming import find_rows, grow_items, grow_users, hold, update, with_labels, without_labels
 from .svi import EPOCHS, Steps, run_svi
 from .traits import Traits
 
@@ -142,6 +142,7 @@ class CrowdGPPL(Predictions):
             post.traits = Traits.of(Z, self.user_kernel, self.n_inducing_users, post.n_components, self.random_state)
         begin(post, self._rules, self._rng)
         self._run(post)
+        hold(post, self.converged_)
         post.finish = finished(post, self._rules, self.choice_.personal_rest)
         self._keep(post)
         return self

@@ -52,6 +52,7 @@ class Posterior:
     traits: Traits | None = None
     finish: Finish | None = None
     improper: float = 0.0
+    held: FloatArray | None = None  # (M, C + 1) the slope at which the last full iterations came to rest
     kept: KeptStatistics | None = field(default=None, repr=False)  # between updates only, never in the state
 
     @property

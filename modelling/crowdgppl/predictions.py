@@ -129,6 +129,16 @@ class Predictions:
             return predictor.mean_proba(i, j, n_workers)
         return predictor.majority_proba(i, j, n_workers, np.random.default_rng(self.random_state))
 
+    def similarity(self, items: npt.ArrayLike, X_items: npt.ArrayLike | None = None) -> FloatArray:
+        """(items, N): the prior correlation of these items with every known one, 1 for items that read the same."""
+        X, space = optional_matrix(X_items, "X_items"), self._post.space
+        i = chosen(items, self.n_items_, X, "items")
+        if space.kernel is None or space.X is None:
+            return np.asarray((i[:, None] == np.arange(space.n_items)).astype(np.float64))
+        rows = (space.X if X is None else np.vstack((space.X, X)))[i]
+        sizes = np.outer(space.kernel.diagonal(rows), space.own_variances)
+        return np.asarray(space.kernel(rows, space.X) / np.sqrt(np.maximum(sizes, 1e-300)))
+
     @property
     def _displayed(self) -> Axes:
         if self._axes is None:

@@ -57,7 +57,7 @@ def posterior_to_state(post: Posterior) -> State:
     put(state, X_items=space.X, landmarks=space.landmarks, map=space.map, Psi=space.Psi)
     put(state, items_mean=items.mean, items_cov=items.cov, items_precision=items.precision, items_shift=items.shift)
     put(state, users_W=users.W, users_Omega=users.Omega, users_g=users.g)
-    put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, improper=np.array(post.improper))
+    put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, improper=np.array(post.improper), held=post.held)
     keep_traits(state, post.traits)
     keep_finish(state, post.finish)
     for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
@@ -124,4 +124,5 @@ def posterior_from_state(state: State) -> Posterior:
     return Posterior(
         space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs,
         traits=traits_from(state), finish=finish_from(state), improper=float(state["improper"]),
+        held=state.get("held"),
     )  # fmt: skip

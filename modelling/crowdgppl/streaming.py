@@ -11,7 +11,7 @@ from .arrays import FloatArray, IntArray
 from .finish import finished, settle_rest
 from .inducing import ItemView
 from .inference import Rules, run, update_item_scales, update_sites
-from .items import Items, item_step, kept_statistics
+from .items import Items, item_step, kept_statistics, mean_gradient, pair_statistics
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Posterior
@@ -66,6 +66,8 @@ def grow_items(post: Posterior, X_new: FloatArray | None, n_new: int, room: int)
     cov = np.stack([grown_covariance(S, M, 1.0 / s[c]) for c, S in enumerate(post.items.cov)])
     cov[: post.items.first] = 0.0
     post.items = Items(mean, cov, post.items.first)
+    if post.held is not None:
+        post.held = np.vstack((post.held, np.zeros((M - old, len(s)))))
     if post.finish is not None:
         post.finish.S_t = grown_covariance(post.finish.S_t, M, 1.0 / s[0])
         post.finish.shift = np.concatenate((post.finish.shift, np.zeros(M - old)))
@@ -122,12 +124,25 @@ def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = IN
             update_sites(post, rules, rows)
 
 
+def hold(post: Posterior, converged: bool) -> None:
+    """Where full iterations came to rest, the slope that is left is not followed by the updates after them.
+
+    A fit stops where it predicts best, short of the top of the bound. Many small item steps would go on from there,
+    whatever the new labels say. See test_updates_without_news_leave_the_items_where_the_fit_stopped.
+    """
+    if not converged or post.n_components == 0:
+        post.held = None
+        return
+    statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
+    post.held = mean_gradient(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
+
+
 def move_items(post: Posterior, moved: IntArray) -> None:
     """One item step on the present sites of all labels, of which those of these users have moved."""
     if post.kept is not None:
         post.kept.stale = np.union1d(post.kept.stale, moved)
     statistics, post.kept = kept_statistics(post.ledger, post.lam, post.tau, post.users, post.kept)
-    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, sweeps=1)
+    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, sweeps=1, held=post.held)
     update_item_scales(post)
     post.refresh_pairs()
 
@@ -147,7 +162,8 @@ def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: R
         settle_users(post, users, rules)
         most = rules.max_iterations if post.n_components == 0 else WARM_ITERATIONS
         post.kept = None
-        run(post, replace(rules, max_iterations=most))
+        _, converged = run(post, replace(rules, max_iterations=most))
+        hold(post, converged)
         if post.finish is not None:
             post.finish = finished(post, rules, post.finish.personal)
         return cursor

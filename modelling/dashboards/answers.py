@@ -68,8 +68,13 @@ def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats
     agreed = decided & (np.sign(consensus[a] - consensus[b]) == sides)
     foreseen = decided & (np.sign(own_differences(fitted, u, a, b)) == sides)
     n = len(fitted.worker_ids)
-    counts = (np.bincount(u[each], minlength=n) for each in (slice(None), decided, agreed, foreseen))
-    return Tally(*counts, medians(u, ms, n))
+    return Tally(
+        answers=np.bincount(u, minlength=n),
+        decided=np.bincount(u[decided], minlength=n),
+        agreed=np.bincount(u[agreed], minlength=n),
+        foreseen=np.bincount(u[foreseen], minlength=n),
+        median_ms=medians(u, ms, n),
+    )
 
 
 def places(ids: Ints) -> dict[int, int]:
@@ -100,6 +105,21 @@ def medians(u: Ints, values: Floats, n: int) -> Floats:
     low, high = first + (counts - 1) // 2, first + counts // 2
     out[has] = (sorted_values[low[has]] + sorted_values[high[has]]) / 2
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """Of each judgement: the probability that its first item is preferred, by its worker and by a typical one."""
+
+    own: Floats
+    crowd: Floats
+
+
+def chances(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> Chances:
+    """What the version expects of these pairs."""
+    if not len(u):
+        return Chances(np.zeros(0), np.zeros(0))
+    return Chances(fitted.model.predict_proba(u, a, b), fitted.model.predict_consensus_proba(a, b))
 
 
 def surprise(p: Floats, y: Floats) -> Floats:

@@ -64,6 +64,10 @@ class Axes:
         """All rows, the strongest first."""
         return sorted(range(len(self.axes)), key=lambda row: -self.axes[row].energy)
 
+    def contributions(self, items: NDArray[np.int64], user: int) -> Floats:
+        """(C, items): what each component adds to this worker's scores of these items, v_ci w_uc."""
+        return np.asarray(self.items[:, items] * self.users[:, [user]])
+
     def user_covariances(self, rows: Sequence[int]) -> Floats:
         """(U, k, k): the posterior covariance of every worker's place on these components."""
         turn = displayed_user_turn(self.fitted)[:, self.places[list(rows)]] * self.signs[list(rows)]

@@ -113,7 +113,7 @@ def _group_traces(name: str, members: list[Spot], outlines: dict[int, Floats], l
 
 def _hover(spot: Spot) -> str:
     told, place = _("%(n)d answers") % {"n": spot.answers}, spot.place
-    return f"<b>{spot.code}</b><br>{told}<br>{place.x:.2f} ± {place.x_sd:.2f} / {place.y:.2f} ± {place.y_sd:.2f}"
+    return f"<b>{plain(spot.code)}</b><br>{told}<br>{place.x:.2f} ± {place.x_sd:.2f} / {place.y:.2f} ± {place.y_sd:.2f}"
 
 
 def _broken(parts: list[Floats]) -> list[float | None]:

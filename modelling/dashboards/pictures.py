@@ -16,8 +16,19 @@ DIGITS = 4
 
 
 @dataclass(frozen=True)
+class Table:
+    """The numbers of a picture, for reading and for a file."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True)
 class Picture:
-    """One figure: `name` is its place in the page and the name of its file, `words` say it to who cannot see it."""
+    """One figure: `name` is its place in the page and the name of its file, `words` say it to who cannot see it.
+
+    `table` is there where the page has no other table with the same numbers.
+    """
 
     name: str
     title: str
@@ -25,6 +36,7 @@ class Picture:
     traces: list[Trace]
     layout: dict[str, Any] = field(default_factory=dict)
     height: int = 420
+    table: Table | None = None
 
     @property
     def figure(self) -> dict[str, Any]:
@@ -41,6 +53,11 @@ class Picture:
 
 def axis(title: str, **options: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **options}
+
+
+def error_bars(reach: Iterable[float]) -> dict[str, Any]:
+    """Thin lines that far to both sides of each point."""
+    return {"type": "data", "array": numbers(reach), "color": "--edge", "thickness": 1, "width": 0}
 
 
 def numbers(values: Iterable[float]) -> list[float]:

@@ -7,6 +7,7 @@ import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import F, Max, Min, Q, QuerySet
 from django.http import QueryDict
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from scipy.special import ndtr
@@ -86,8 +87,11 @@ class RankingPage:
         return [(name, words) for name, (words, _columns) in ORDERS.items()]
 
 
-def ranking_page(snapshot: ModelSnapshot, asked: Asked) -> RankingPage:
-    """One page of the ranking, searched and sorted as asked; the pictures in all rows share one axis."""
+def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) -> RankingPage:
+    """One page of the ranking, searched and sorted as asked; the pictures in all rows share one axis.
+
+    Points of the pictures lead to their items, unless the reader may not go there.
+    """
     everything = snapshot.scores.all()
     tiers = tiers_of(snapshot)
     chosen = _chosen(everything, asked).select_related("item", "item__project")
@@ -100,7 +104,7 @@ def ranking_page(snapshot: ModelSnapshot, asked: Asked) -> RankingPage:
         for score, above in zip(scores, sure, strict=True)
     ]
     drawn = list(chosen.order_by("rank")[:MOST_DRAWN]) if page.paginator.num_pages > 1 else scores
-    pictures = [intervals_picture(drawn), divides_picture(drawn)] if drawn else []
+    pictures = [intervals_picture(drawn, linked), divides_picture(drawn, linked)] if drawn else []
     n_tiers = max(tiers.values(), default=0)
     return RankingPage(asked, rows, page, groups, place(0.0), len(tiers), n_tiers, pictures)
 
@@ -160,7 +164,7 @@ def _axis(scores: "QuerySet[ConsensusScore]") -> _Axis:
     return _Axis(ends["low"] or 0.0, ends["high"] or 0.0)
 
 
-def intervals_picture(scores: list[ConsensusScore]) -> Picture:
+def intervals_picture(scores: list[ConsensusScore], linked: bool) -> Picture:
     """Scores with their 95 % intervals against the rank."""
     bars = {
         "type": "data",
@@ -170,7 +174,7 @@ def intervals_picture(scores: list[ConsensusScore]) -> Picture:
         "width": 0,
     }
     trace = {
-        **_points(scores, [score.rank for score in scores], [score.mean for score in scores]),
+        **_points(scores, [score.rank for score in scores], [score.mean for score in scores], linked),
         "error_y": bars,
         "marker": {"color": "--accent", "size": 6 if len(scores) <= 200 else 3},
         "hovertemplate": "<b>%{text}</b><br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
@@ -184,10 +188,10 @@ def intervals_picture(scores: list[ConsensusScore]) -> Picture:
     return Picture("intervals", _("Score with 95 % interval, best first"), words, [trace], layout)
 
 
-def divides_picture(scores: list[ConsensusScore]) -> Picture:
+def divides_picture(scores: list[ConsensusScore], linked: bool) -> Picture:
     """Consensus against polarisation: agreed and good, divisive, agreed and poor."""
     trace = {
-        **_points(scores, [score.mean for score in scores], [score.polarisation for score in scores]),
+        **_points(scores, [score.mean for score in scores], [score.polarisation for score in scores], linked),
         "marker": {"color": "--c1", "size": 8 if len(scores) <= 200 else 4, "opacity": 0.7},
         "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
     }
@@ -207,15 +211,19 @@ def divides_picture(scores: list[ConsensusScore]) -> Picture:
     return Picture("divides", _("Agreed or divisive"), words, [trace], layout)
 
 
-def _points(scores: list[ConsensusScore], x: list[Any], y: list[Any]) -> dict[str, Any]:
+def _points(scores: list[ConsensusScore], x: list[Any], y: list[Any], linked: bool) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "x": numbers(x),
         "y": numbers(y),
         "text": [f"{plain(score.item.key)}: {plain(score.item.text)}" for score in scores],
-        "customdata": [score.item.get_absolute_url() for score in scores],
+        "customdata": [_address(score) for score in scores] if linked else [],
     }
+
+
+def _address(score: ConsensusScore) -> str:
+    return reverse("modelling:item", args=[score.item.project.slug, score.item_id])
 
 
 def _corner(x: float, y: float, xanchor: str, yanchor: str, text: str) -> dict[str, Any]:

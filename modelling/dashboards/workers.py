@@ -10,10 +10,10 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Count
 from django.http import QueryDict
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement, Project, Worker
+from modelling.dashboards.addresses import page_number, words_in
 from modelling.dashboards.answers import Tally, places, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
@@ -30,7 +30,7 @@ LAST = float("inf")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedOfWorkers:
     """What the address asks for. Anything unknown means what the plain page shows."""
 
     words: str = ""
@@ -39,11 +39,10 @@ class Asked:
     page: int = 1
 
     @classmethod
-    def of(cls, query: QueryDict) -> "Asked":
-        page, order = query.get("page", "1"), query.get("sort", "")
-        number = int(page) if page.isdecimal() and len(page) < 6 else 1
-        words, trait = (query.get(name, "").replace("\0", "").strip()[:200] for name in ("q", "trait"))
-        return cls(words, order if order in ORDERS else "judgements", trait, number)
+    def of(cls, query: QueryDict) -> "AskedOfWorkers":
+        order = query.get("sort", "")
+        words, trait = (words_in(query, name) for name in ("q", "trait"))
+        return cls(words, order if order in ORDERS else "judgements", trait, page_number(query))
 
 
 @dataclass(frozen=True)
@@ -59,19 +58,23 @@ class Row:
     place: Place | None = None
 
     @property
+    def traits(self) -> list[tuple[str, Any]]:
+        return list(self.worker.traits.items())
+
+    @property
     def address(self) -> str:
         return reverse("modelling:worker", args=[self.worker.project.slug, self.worker.code])
 
 
 @dataclass(frozen=True)
 class WorkersPage:
-    asked: Asked
+    asked: AskedOfWorkers
     rows: list[Row]
     page: Page
     n_workers: int
     traits: list[str]
     pair: list[Axis]
-    picture: Picture | None
+    pictures: list[Picture]
 
     @property
     def orders(self) -> list[tuple[str, Any]]:
@@ -96,7 +99,7 @@ ORDERS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: Asked) -> WorkersPage:
+def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedOfWorkers) -> WorkersPage:
     """One page of the workers, searched and sorted as asked, and the map of all who match."""
     axes = axes_of(snapshot) if snapshot else None
     everyone = workers_of_project(project, snapshot, axes)
@@ -104,17 +107,17 @@ def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: Asked)
     chosen.sort(key=lambda row: (ORDERS[asked.order][1](row), row.worker.pk))
     page = Paginator(chosen, PER_PAGE).get_page(asked.page)
     traits = traits_in([row.worker.traits for row in everyone])
-    picture = _map(axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else None
-    return WorkersPage(asked, list(page), page, len(everyone), traits, pair_of(axes) if axes else [], picture)
+    pictures = _map(axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else []
+    return WorkersPage(asked, list(page), page, len(everyone), traits, pair_of(axes) if axes else [], pictures)
 
 
-def _map(axes: Axes, chosen: list[Row], page: Page, trait: str) -> Picture | None:
+def _map(axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
     spots = [
         Spot(row.worker.pk, row.worker.code, row.address, row.judgements, row.worker.traits, row.place)
         for row in chosen
         if row.place
     ]
-    return map_picture(axes, spots, {row.worker.pk for row in page}, trait) if spots else None
+    return [map_picture(axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
 
 
 def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: Axes | None) -> list[Row]:
@@ -125,28 +128,33 @@ def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: A
     for worker in workers:
         worker.project = project  # spares a query for each address
     if snapshot is None or axes is None:
-        return [_row(worker, given[worker.pk]) for worker in workers]
-    tally, stands, at = tally_of(snapshot), places_on_map(axes), places(axes.fitted.worker_ids)
-    known = {pk: (tally, at[pk], stands) for pk in at}
-    return [_row(worker, given[worker.pk], *known.get(worker.pk, ())) for worker in workers]
+        return [Row(worker, given[worker.pk]) for worker in workers]
+    known = _Known(tally_of(snapshot), places_on_map(axes), places(axes.fitted.worker_ids))
+    return [known.row(worker, given[worker.pk]) for worker in workers]
 
 
-def _row(
-    worker: Worker, given: int, tally: Tally | None = None, place: int = 0, stands: list[Place] | None = None
-) -> Row:
-    """What is known of a worker; without a tally, only how many answers they gave."""
-    if tally is None:
-        return Row(worker, given)
-    decided, median = int(tally.decided[place]), float(tally.median_ms[place])
-    return Row(
-        worker=worker,
-        judgements=given,
-        decided=decided,
-        agreement=int(tally.agreed[place]) / decided if decided else None,
-        foreseen=int(tally.foreseen[place]) / decided if decided else None,
-        seconds=None if np.isnan(median) else median / 1000,
-        place=stands[place] if stands else None,
-    )
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What a version knows of its workers, and where each stands in its arrays."""
+
+    tally: Tally
+    stands: list[Place]
+    at: dict[int, int]
+
+    def row(self, worker: Worker, given: int) -> Row:
+        place = self.at.get(worker.pk)
+        if place is None:
+            return Row(worker, given)
+        decided, median = int(self.tally.decided[place]), float(self.tally.median_ms[place])
+        return Row(
+            worker=worker,
+            judgements=given,
+            decided=decided,
+            agreement=int(self.tally.agreed[place]) / decided if decided else None,
+            foreseen=int(self.tally.foreseen[place]) / decided if decided else None,
+            seconds=None if np.isnan(median) else median / 1000,
+            place=self.stands[place] if self.stands else None,
+        )
 
 
 def _matches(worker: Worker, words: str) -> bool:
@@ -158,7 +166,7 @@ def _matches(worker: Worker, words: str) -> bool:
 def worker_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
     """Every worker, as the table and the map show them, for a file."""
     axes = axes_of(snapshot)
-    pair = [each.number for each in pair_of(axes)] or ["", ""]
+    pair: list[Any] = [each.number for each in pair_of(axes)] or ["", ""]
     for row in workers_of_project(snapshot.project, snapshot, axes):
         place = row.place
         x, y = ([place.x, place.x_sd], [place.y, place.y_sd]) if place else (["", ""], ["", ""])

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('annotation', '0001_initial'),
-        ('modelling', '0002_learning_while_they_judge'),
+        ('modelling', '0003_versions_stored_as_changes'),
     ]
 
     operations = [

@@ -156,8 +156,20 @@ def test_speed_runs_in_its_quick_form(capsys):
 def test_streaming_runs_in_its_quick_form(capsys):
     streaming.main(["--quick"])
     result = printed(capsys)
-    assert result["one_sided_labels"]["rise"] > 0
-    assert abs(result["retractions"]["cross_entropy_lost"]) < 0.05
+    assert result["studies"] == 1
+    assert result["one_sided_labels"]["rise"]["mean"] > 0
+    assert abs(result["retractions"]["cross_entropy_lost"]["mean"]) < 0.05
+
+
+def test_figures_of_several_studies_are_means_with_standard_errors():
+    rows = [
+        {"ms": 1.0, "worst_ms": 4.0, "stream": {"accuracy": 0.5}},
+        {"ms": 3.0, "worst_ms": 9.0, "stream": {"accuracy": 0.5}},
+    ]
+    result = streaming.over_studies(rows)
+    assert result["ms"] == {"mean": 2.0, "standard_error": pytest.approx(1.0)}
+    assert result["worst_ms"] == 9.0
+    assert result["stream"]["accuracy"] == {"mean": 0.5, "standard_error": 0.0}
 
 
 def test_a_result_holds_plain_short_numbers():

@@ -6,7 +6,7 @@ import pytest
 from annotation.models import AuditEntry, Project, User
 from modelling.models import ComponentName, ComponentNumbers, ModelSnapshot
 from modelling.numbering import Numbering, Profile, followed, fresh, name_component, names_of, numbers_of
-from tests.modelling.study import fitted_study
+from tests.modelling.two_camps import fitted_study
 
 ENERGIES = np.array([4.0, 2.0, 1.0, 0.01])
 

@@ -1,6 +1,7 @@
 """New judgements become one new snapshot: claimed once, published whole, never turned back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -12,10 +13,10 @@ from django.utils import timezone
 from annotation import ledger, services
 from annotation.models import Item, Judgement, Project, Worker
 from annotation.services import Receipt
-from modelling import arrays, updating
-from modelling.inputs import read_inputs
-from modelling.models import ConsensusScore, ModelSnapshot, UpdaterBeat, UpdateState
-from modelling.snapshots import current_snapshot, load_fitted
+from modelling import arrays, claiming, learners, troubles, updating
+from modelling.inputs import Moment, moment_of, read_inputs
+from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.snapshots import Fitted, Scores, current_snapshot, load_fitted
 from modelling.verification import problems_of
 
 pytestmark = pytest.mark.django_db
@@ -98,37 +99,37 @@ def test_fewer_judgements_than_a_batch_wait_a_minute(
     Project.objects.update(update_batch=5)
     judge(worker)
     assert updating.run_one("one") is None
-    monkeypatch.setattr(updating, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(claiming, "PATIENCE", timedelta(0))
     assert updating.run_one("one").number == 1
 
 
 def test_one_project_is_claimed_by_one_updater(project: Project, crowd: list[Worker]) -> None:
-    assert updating.claim_one("one") == project
-    assert updating.claim_one("two") is None
+    assert claiming.claim_one("one") == project
+    assert claiming.claim_one("two") is None
 
 
 def test_a_claim_that_ran_out_is_taken_over_and_the_first_cannot_publish(
     project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updating.claim_one("one")
+    claiming.claim_one("one")
     UpdateState.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     assert updating.run_one("two").number == 1
-    with pytest.raises(updating.LostClaim):
+    with pytest.raises(claiming.LostClaim):
         updating.update(project, "one")
     assert ModelSnapshot.objects.count() == 1
 
 
 def test_a_heartbeat_extends_the_claim_and_notices_its_loss(project: Project, crowd: list[Worker]) -> None:
     now = [0.0]
-    updating.claim_one("one")
+    claiming.claim_one("one")
     UpdateState.objects.update(lease_until=timezone.now())
-    heartbeat = updating.Heartbeat(project, "one", clock=lambda: now[0])
+    heartbeat = claiming.Heartbeat(project, "one", clock=lambda: now[0])
     now[0] = 10.0
     heartbeat("fit", 1, 25, 0.5)
     assert UpdateState.objects.get().lease_until > timezone.now() + timedelta(seconds=20)
     UpdateState.objects.update(owner="two")
     now[0] = 20.0
-    with pytest.raises(updating.LostClaim):
+    with pytest.raises(claiming.LostClaim):
         heartbeat("fit", 2, 25, 0.4)
 
 
@@ -137,35 +138,42 @@ def test_a_failing_fit_backs_off_and_the_last_good_version_stays(
 ) -> None:
     good = updating.run_one("one")
     judge(crowd[0])
-    monkeypatch.setattr(updating, "fit", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(learners, "fit", lambda *args, **kwargs: 1 / 0)
     assert updating.run_one("one") is None
     state = UpdateState.objects.get()
-    assert "division by zero" in state.words
+    assert (state.condition, state.words) == ("degraded", troubles.NO_SENSE)
     assert state.not_before > timezone.now()
     assert state.current == good
     assert updating.run_one("one") is None, "it must not try again at once"
 
 
 def test_scores_that_are_no_numbers_are_never_published(project: Project, crowd: list[Worker], monkeypatch) -> None:
-    def nonsense(*args: object) -> list[ConsensusScore]:
-        return [ConsensusScore(mean=float("nan"), sd=1.0, polarisation=0.0)]
+    real = updating.consensus_scores
+
+    def nonsense(fitted: Fitted, seed: int) -> Scores:
+        scores = real(fitted, seed)
+        return replace(scores, mean=scores.mean * np.nan)
 
     monkeypatch.setattr(updating, "consensus_scores", nonsense)
     assert updating.run_one("one") is None
     assert ModelSnapshot.objects.count() == 0
+    assert UpdateState.objects.get().words == troubles.NO_SENSE
 
 
 def test_a_project_with_nothing_to_learn_from_waits_quietly(project: Project, worker: Worker, judge) -> None:
     judge(worker, "skip")
     assert updating.run_one("one") is None
     state = UpdateState.objects.get()
-    assert (state.done_sequence, state.words, state.current) == (1, "", None)
+    assert (state.done_sequence, state.current) == (1, None)
+    assert (state.condition, state.words) == ("waiting", troubles.NO_LABELS)
 
 
 def test_damaged_arrays_are_noticed(project: Project, crowd: list[Worker], settings) -> None:
     snapshot = updating.run_one("one")
     path = settings.DATA_DIR / "snapshots" / str(project.pk) / f"{snapshot.checksum}.npz"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
     with pytest.raises(arrays.Damaged):
         arrays.load(project, snapshot.checksum)
     assert list(problems_of(project)) == ["the arrays of version 1 are missing or damaged."]
@@ -186,9 +194,9 @@ def test_the_same_judgements_give_the_same_snapshot_to_the_last_bit(project: Pro
 
 
 def test_reading_stops_at_the_moment_it_began(project: Project, crowd: list[Worker]) -> None:
-    inputs = read_inputs(project)
-    assert inputs.moment.sequence == len(inputs.labels) == Judgement.objects.count()
-    assert int(inputs.judgements_per_item.sum()) == 2 * len(inputs.labels)
+    inputs = read_inputs(project, Moment(sequence=10, inputs_revision=0))
+    assert (len(inputs.labels), inputs.counts.included) == (10, 10)
+    assert len(read_inputs(project, moment_of(project)).labels) == Judgement.objects.count() == 15
 
 
 def test_the_command_works_off_what_is_there_and_ends(project: Project, crowd: list[Worker]) -> None:
@@ -197,11 +205,11 @@ def test_the_command_works_off_what_is_there_and_ends(project: Project, crowd: l
 
 
 def test_an_updater_says_that_it_lives(db: None) -> None:
-    assert not updating.updater_is_alive()
-    updating.beat()
-    assert updating.updater_is_alive()
+    assert not claiming.updater_is_alive()
+    claiming.beat()
+    assert claiming.updater_is_alive()
     UpdaterBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
-    assert not updating.updater_is_alive()
+    assert not claiming.updater_is_alive()
 
 
 @pytest.fixture
@@ -259,23 +267,33 @@ def test_a_retracted_judgement_is_forgotten_in_a_step(
     assert list(problems_of(project)) == []
 
 
-def test_it_starts_again_when_the_data_have_doubled_or_the_settings_changed(
-    project: Project, many: list[Worker], judge: Callable[..., Receipt]
-) -> None:
-    first = updating.run_one("one")
-    ModelSnapshot.objects.filter(pk=first.pk).update(included=36)
-    judge(many[0])
+def test_it_starts_again_when_the_data_have_doubled(project: Project, judge: Callable[..., Receipt]) -> None:
+    Project.objects.update(redundancy=100)
+    project.refresh_from_db()
+    workers = [services.enrol(project=project) for _ in range(12)]
+    for worker in workers:
+        judge(worker)
     assert updating.run_one("one").kind == "refit"
+    for worker in workers[:11]:
+        judge(worker)
+    assert updating.run_one("one").kind == "step"
+    judge(workers[11])
+    assert updating.run_one("one").kind == "refit"
+
+
+def test_it_starts_again_when_the_settings_have_changed(project: Project, many: list[Worker]) -> None:
+    updating.run_one("one")
     services.change_project(project=project, user=None, changes={"model_settings": {"n_components": 4}})
     changed = updating.run_one("one")
     assert (changed.kind, changed.settings["n_components"]) == ("refit", 4)
 
 
 def test_damaged_arrays_lead_to_a_fresh_start_not_to_a_failure(
-    project: Project, many: list[Worker], judge: Callable[..., Receipt], settings
+    project: Project, many: list[Worker], judge: Callable[..., Receipt], settings, monkeypatch
 ) -> None:
     first = updating.run_one("one")
     (settings.DATA_DIR / "snapshots" / str(project.pk) / f"{first.checksum}.npz").unlink()
+    monkeypatch.setattr(updating, "_remembered", {})
     judge(many[0])
     assert updating.run_one("one").kind == "refit"
 
@@ -288,7 +306,7 @@ def test_a_study_from_which_everything_was_taken_back_shows_no_ranking(
     services.erase_worker(worker=worker, user=None, remove_judgements=True)
     assert updating.run_one("one") is None
     assert current_snapshot(project) is None
-    assert UpdateState.objects.get().words == ""
+    assert UpdateState.objects.get().words == troubles.NO_LABELS
 
 
 def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Project, crowd: list[Worker]) -> None:
@@ -296,4 +314,4 @@ def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Proj
     Item.objects.update(active=False)
     ledger.raise_inputs_revision(project.pk)
     assert updating.run_one("one") is None
-    assert (current_snapshot(project), UpdateState.objects.get().words) == (None, "")
+    assert (current_snapshot(project), UpdateState.objects.get().words) == (None, troubles.FEW_ITEMS)

@@ -1,4 +1,4 @@
-"""Writes a project's current ranking as CSV to a file or to standard output."""
+"""Writes the ranking a project's pages show as CSV to a file or to standard output."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from annotation.models import Project
 from modelling.exports import ranking_csv
-from modelling.snapshots import current_snapshot
+from modelling.versions import shown_snapshot
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         project = Project.objects.filter(slug=options["project"]).first()
         if project is None:
             raise CommandError(f"There is no project called {options['project']!r}. Nothing was written.")
-        snapshot = current_snapshot(project)
+        snapshot = shown_snapshot(project)
         if snapshot is None:
             raise CommandError("This project has no ranking yet: the model has not learned from a judgement.")
         content = ranking_csv(snapshot).content

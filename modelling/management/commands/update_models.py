@@ -7,10 +7,16 @@ import threading
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, close_old_connections
+from threadpoolctl import threadpool_limits
 
-from modelling.updating import beat, run_one
+from annotation.models import Project
+from modelling.arrays import remove_leftovers
+from modelling.claiming import beat
+from modelling.models import UpdateState
+from modelling.searching import search_one
+from modelling.updating import run_one
 
 IDLE_SECONDS = 0.5
 BEAT_SECONDS = 5.0
@@ -22,6 +28,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="stop when nothing is left to do")
+        parser.add_argument("--project", metavar="SLUG", help="only this project, once, now")
         parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -29,11 +36,27 @@ class Command(BaseCommand):
         if options["with_parent"]:
             threading.Thread(target=end_with_parent, daemon=True).start()
         owner = f"{socket.gethostname()[:25]}-{os.getpid()}"
-        if options["once"]:
-            while run_one(owner):
-                pass
-        else:
-            watch(owner)
+        remove_leftovers()
+        with threadpool_limits(1):  # faster on matrices of this size, and the same to the last bit wherever it runs
+            if options["project"]:
+                self.update(owner, options["project"])
+            elif options["once"]:
+                while run_one(owner) or search_one(owner):
+                    pass
+            else:
+                watch(owner)
+
+    def update(self, owner: str, slug: str) -> None:
+        """One project is brought up to date, and it is said how that went."""
+        project = Project.objects.filter(slug=slug).first()
+        if project is None:
+            raise CommandError(f"There is no project called {slug}. Nothing was done.")
+        snapshot = run_one(owner, project)
+        state = UpdateState.objects.get(project=project)
+        if snapshot is None and state.words:
+            raise CommandError(state.words)
+        said = f"{snapshot} was published" if snapshot else "nothing new to learn"
+        self.stdout.write(f"{slug}: {said}.")
 
 
 def watch(owner: str) -> None:
@@ -44,11 +67,11 @@ def watch(owner: str) -> None:
             if time.monotonic() - last_beat > BEAT_SECONDS:
                 last_beat = time.monotonic()
                 beat()
-            worked = run_one(owner)
+            worked = bool(run_one(owner)) or search_one(owner)
         except OperationalError:
             close_old_connections()
-            worked = None
-        if worked is None:
+            worked = False
+        if not worked:
             time.sleep(IDLE_SECONDS)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from threadpoolctl import threadpool_limits
 
 from annotation import verification as events
 from annotation.models import Project
@@ -16,6 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", nargs="*", help="short names; every project without them")
+        parser.add_argument(
+            "--rebuild", type=int, default=0, metavar="N", help="also learn the newest N versions again and compare"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         projects = Project.objects.order_by("pk")
@@ -24,12 +28,24 @@ class Command(BaseCommand):
             if unknown := set(options["project"]) - set(projects.values_list("slug", flat=True)):
                 raise CommandError(f"There is no project called {', '.join(sorted(unknown))}. Nothing was checked.")
         problems = list(problems_of_all(projects))
+        for project in projects if options["rebuild"] else ():
+            problems += self.rebuild(project, options["rebuild"])
         for problem in problems:
             self.stdout.write(self.style.ERROR(problem))
         if problems:
             self.stdout.write(f"{len(problems)} problem(s) found. Nothing was changed; restore the rows from a backup.")
             sys.exit(1)
         self.stdout.write(self.style.SUCCESS(f"All is well in {projects.count()} project(s)."))
+
+    def rebuild(self, project: Project, newest: int) -> list[str]:
+        """What is wrong with those of the newest versions that do not come out the same again."""
+        found = []
+        with threadpool_limits(1):  # sums in one order: equal to the last bit
+            for snapshot, problem in snapshots.rebuild(project, newest):
+                said = f"{project.slug}: version {snapshot.number} ({snapshot.kind}, {snapshot.checksum[:12]})"
+                self.stdout.write(f"{said}: {problem or 'the same again.'}")
+                found += [f"{said}: {problem}"] if problem else []
+        return found
 
 
 def problems_of_all(projects: Any) -> Iterator[str]:

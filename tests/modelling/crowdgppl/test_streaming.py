@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.inference import Rules, iterate
+from modelling.crowdgppl.items import item_step, mean_gradient, pair_statistics
 from modelling.crowdgppl.ledger import Ledger
-from modelling.crowdgppl.streaming import find_rows, without_labels
+from modelling.crowdgppl.streaming import find_rows, move_items, without_labels
 
 from .crowds import fitted, make_crowd, scores
 
@@ -47,6 +48,41 @@ def test_streaming_the_last_tenth_is_as_good_as_a_refit(larger):
     streamed, refit = scores(model, larger.held), scores(fitted(larger.labels), larger.held)
     assert streamed[0] > refit[0] - 0.01
     assert streamed[1] < refit[1] + 0.01
+
+
+def test_updates_without_news_leave_the_items_where_the_fit_stopped(larger):
+    """The fit stopped short of the top of the bound; updates do not go on climbing by themselves."""
+    none = larger.labels.take(np.zeros(0, dtype=int))
+    moved = []
+    for holds in (True, False):
+        model = fitted(larger.labels)
+        before = model._post.items.mean.copy()
+        if not holds:
+            model._post.held = None
+        for _ in range(30):
+            model.partial_fit(none)
+        moved.append(np.abs(model._post.items.mean - before).max())
+    assert model.converged_
+    assert moved[0] < 0.5 * moved[1]
+
+
+def test_one_item_step_without_news_moves_nothing(larger):
+    post = fitted(larger.labels)._post
+    before = post.items.mean.copy()
+    move_items(post, np.zeros(0, dtype=int))
+    assert_allclose(post.items.mean, before, atol=1e-9)
+
+
+def test_a_fit_that_did_not_come_to_rest_is_carried_on_by_updates(larger):
+    assert fitted(larger.labels, max_iterations=2)._post.held is None
+
+
+def test_nothing_is_held_at_the_top_of_the_bound(larger):
+    post = fitted(larger.labels)._post
+    statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
+    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, sweeps=500)
+    slope = mean_gradient(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
+    assert_allclose(slope, 0.0, atol=1e-6)
 
 
 def test_new_users_are_learned_from_their_first_labels(larger):

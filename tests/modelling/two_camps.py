@@ -10,6 +10,8 @@ from django.utils import timezone
 
 from annotation import ledger, services
 from annotation.models import Item, Judgement, Project, User, Worker
+from modelling import arrays
+from modelling.crowdgppl import CrowdGPPL
 from modelling.models import ModelSnapshot
 from modelling.simulation import draw_labels
 from modelling.updating import run_one
@@ -58,6 +60,13 @@ def _judgements(
             )
         )  # fmt: skip
     return rows
+
+
+def estimator_of(snapshot: ModelSnapshot) -> tuple[CrowdGPPL, arrays.Arrays]:
+    """The estimator by its arrays alone, and the arrays."""
+    stored = arrays.load(snapshot.project, snapshot.checksum)
+    state = {name.removeprefix("model."): value for name, value in stored.items() if name.startswith("model.")}
+    return CrowdGPPL.from_state(state), stored
 
 
 def grown_twin(project: Project, owner: User) -> Project:

@@ -9,13 +9,11 @@ import pytest
 from django.test import Client
 
 from annotation.models import AuditEntry, Item, Project, User
-from modelling import arrays
-from modelling.crowdgppl import CrowdGPPL
 from modelling.dashboards.components import components_page
 from modelling.dashboards.traits import groups, links
 from modelling.models import ComponentNumbers, ModelSnapshot
 from modelling.updating import run_one
-from tests.modelling.study import fitted_study, grown_twin, statements
+from tests.modelling.two_camps import estimator_of, fitted_study, grown_twin, statements
 
 pytestmark = pytest.mark.django_db
 
@@ -23,13 +21,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def snapshot(project: Project) -> ModelSnapshot:
     return fitted_study(project)
-
-
-def estimator_of(snapshot: ModelSnapshot) -> tuple[CrowdGPPL, dict[str, np.ndarray]]:
-    """The estimator by its arrays alone, and the arrays."""
-    stored = arrays.load(snapshot.project, snapshot.checksum)
-    state = {name.removeprefix("model."): value for name, value in stored.items() if name.startswith("model.")}
-    return CrowdGPPL.from_state(state), stored
 
 
 def test_every_number_is_what_the_estimator_says(snapshot: ModelSnapshot) -> None:
@@ -128,7 +119,7 @@ def test_a_name_given_by_an_analyst_is_on_the_page_and_in_the_file(
     assert [int(row["component"]) for row in rows] == [axis.number for axis in answer.context["page"].axes]
     assert next(row["name"] for row in rows if row["component"] == "1") == "<b>facts</b>"
     assert {row["version"] for row in rows} == {"1"}
-    assert AuditEntry.objects.filter(action="exported the components", user=analyst).exists()
+    assert AuditEntry.objects.filter(action="exported components", user=analyst).exists()
     too_long = client.post("/projects/pets/components/1/name/", {"name": "x" * 61}, follow=True)
     assert "at most 60 characters" in too_long.text
     assert client.post("/projects/pets/components/99/name/", {"name": "x"}).status_code == 404

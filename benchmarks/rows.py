@@ -1,0 +1,125 @@
+"""A study as real rows in a database of its own: what the updater's benchmarks run on."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.paper.ukpconvarg import read_corpus
+from modelling.crowdgppl import PairwiseLabels
+from modelling.simulation import draw_crowd
+
+if TYPE_CHECKING:
+    from annotation.models import Item, Project, Worker
+
+WORDS = ("sea", "tree", "stone", "river", "because", "always", "never", "people", "should", "think", "cost", "free")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Texts, and who said what about them, in the order in which it was said."""
+
+    name: str
+    texts: tuple[str, ...]
+    labels: PairwiseLabels
+
+
+def from_folder(folder: Path, seed: int = 0) -> Source:
+    """UKPConvArgCrowdSample, its judgements in a random order."""
+    corpus = read_corpus(folder)
+    order = np.random.default_rng(seed).permutation(len(corpus.labels))
+    return Source("UKPConvArg", corpus.texts, corpus.labels.take(order))
+
+
+def simulated(n_items: int, n_workers: int, n_labels: int, seed: int = 0) -> Source:
+    """A crowd of the paper's model with three tastes, on generated texts that say nothing of them."""
+    rng = np.random.default_rng(seed)
+    crowd = draw_crowd(
+        rng, n_users=n_workers, n_items=n_items, n_labels=n_labels, n_components=3, s_t=1.0, s_v=1.0, tie_margin=0.2
+    )
+    texts = tuple(" ".join(rng.choice(WORDS, size=rng.integers(8, 40))) + f" {n}." for n in range(n_items))
+    drawn = crowd.labels
+    return Source("simulated", texts, PairwiseLabels(u=drawn.u, a=drawn.a, b=drawn.b, y=drawn.y))
+
+
+@contextmanager
+def database() -> Iterator[None]:
+    """An embedded Concord in a folder that is removed afterwards; inside a test, the test's own database."""
+    from django.conf import settings
+
+    if settings.configured:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="concord-bench-") as folder:
+        os.environ |= {"CONCORD_DATA": folder, "DJANGO_SETTINGS_MODULE": "config.settings.embedded"}
+        os.environ.setdefault("LOG_LEVEL", "WARNING")
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        yield
+
+
+@dataclass
+class Study:
+    """A project whose judgements are given by and by."""
+
+    project: Project
+    items: list[Item]
+    workers: list[Worker]
+
+    def give(self, labels: PairwiseLabels) -> None:
+        """These judgements are in the log."""
+        from django.db import transaction
+
+        from annotation import ledger
+
+        with transaction.atomic():
+            ledger.append([self._judgement(*each) for each in zip(labels.u, labels.a, labels.b, labels.y, strict=True)])
+
+    def _judgement(self, u: int, a: int, b: int, y: float) -> Any:
+        from django.utils import timezone
+
+        from annotation.models import Judgement
+
+        lo, hi = sorted((self.items[a], self.items[b]), key=lambda item: item.pk)
+        won = y if lo is self.items[a] else 1.0 - y
+        self.given += 1
+        return Judgement(
+            uuid=uuid.uuid4(),
+            project=self.project,
+            worker=self.workers[u],
+            item_lo=lo,
+            item_hi=hi,
+            round=self.given,
+            choice={1.0: "lo", 0.0: "hi", 0.5: "tie"}[float(won)],
+            source=Judgement.Source.SIMULATED,
+            created_at=timezone.now(),
+        )
+
+    given: int = 0
+
+
+def make_study(source: Source, slug: str, **settings: Any) -> Study:
+    """An open project with these texts and workers, and no judgement yet."""
+    from annotation import services
+    from annotation.models import Item, Worker
+
+    project = services.create_project(
+        owner=None, slug=slug, title=source.name, state="open", update_batch=1, model_settings=settings
+    )
+    rows = [Item(project=project, key=f"item-{n}", text=text, group="one") for n, text in enumerate(source.texts)]
+    Item.objects.bulk_create(rows, batch_size=500)
+    people = [Worker(project=project) for _ in range(int(source.labels.u.max()) + 1)]
+    Worker.objects.bulk_create(people, batch_size=500)
+    items = list(Item.objects.filter(project=project).order_by("pk"))
+    return Study(project, items, list(Worker.objects.filter(project=project).order_by("pk")))

@@ -1,0 +1,156 @@
+"""Who works on which project: found from rows, claimed by a conditional UPDATE, held by a lease, fenced on the owner.
+
+Whether a project is behind is computed, never queued. A claim is a lease, so a killed updater's work is taken up by the
+next; whoever lost the claim can neither publish nor speak for the project any more.
+"""
+
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from annotation.models import Judgement, Project, Retraction
+from modelling.inputs import Moment, moment_of
+from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.troubles import words_for
+
+log = logging.getLogger("concord.updater")
+
+LEASE = timedelta(seconds=30)
+PATIENCE = timedelta(seconds=60)  # a batch that does not fill is taken in after this
+ALIVE = timedelta(seconds=30)
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=10)
+FAILURES = 3  # in a row, after which the pause is the longest at once
+EVERY_SECOND = 1.0
+FREE: dict[str, Any] = {"owner": "", "lease_until": None, "progress": {}}
+CALM: dict[str, Any] = {**FREE, "attempts": 0, "not_before": None}
+Condition = UpdateState.Condition
+
+
+class LostClaim(Exception):
+    """Another updater has taken over; what this one made is thrown away."""
+
+
+def claim_one(owner: str, only: Project | None = None) -> Project | None:
+    """The project whose version is oldest and that is now ours, if any is behind and free."""
+    for state in _free_states(only).order_by(F("current__created_at").asc(nulls_first=True), "pk"):
+        if is_behind(state) and _free_states(only).filter(pk=state.pk).update(
+            owner=owner, lease_until=timezone.now() + LEASE, attempts=F("attempts") + 1
+        ):
+            return state.project
+    return None
+
+
+def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
+    now = timezone.now()
+    _make_missing_states()
+    free = UpdateState.objects.select_related("project").filter(
+        Q(lease_until=None) | Q(lease_until__lt=now), Q(not_before=None) | Q(not_before__lte=now)
+    )
+    return free if only is None else free.filter(project=only)
+
+
+def _make_missing_states() -> None:
+    missing = list(Project.objects.filter(update_state=None, head__isnull=False))
+    if missing:
+        UpdateState.objects.bulk_create([UpdateState(project=project) for project in missing], ignore_conflicts=True)
+
+
+def is_behind(state: UpdateState) -> bool:
+    """A full batch of events, or fewer that have waited a minute, or changed inputs of a project that has events."""
+    wanted = moment_of(state.project)
+    new = wanted.sequence - state.done_sequence
+    if wanted.sequence and wanted.inputs_revision > state.done_inputs_revision:
+        return True
+    return new >= state.project.update_batch or (new > 0 and _oldest_new_event(state) < timezone.now() - PATIENCE)
+
+
+def _oldest_new_event(state: UpdateState) -> datetime:
+    after = {"project": state.project, "sequence": state.done_sequence + 1}
+    for kind in (Judgement, Retraction):
+        if event := kind._default_manager.filter(**after).first():
+            return event.created_at
+    return timezone.now()
+
+
+def finish(project: Project, owner: str, moment: Moment, current: ModelSnapshot | None, words: str = "") -> None:
+    """Moves the pointer forward and gives the claim back; never moves it back, never for a claim that was lost.
+
+    Where nothing is left to learn from, no version is shown: what was taken out of a study does not live on in a page.
+    """
+    done = {"done_sequence": moment.sequence, "done_inputs_revision": moment.inputs_revision}
+    condition = Condition.OK if current else Condition.WAITING
+    ours = UpdateState.objects.filter(project=project, owner=owner, done_sequence__lte=moment.sequence)
+    if not ours.update(current=current, condition=condition, words=words, **done, **CALM):
+        raise LostClaim
+
+
+def back_off(project: Project, owner: str, error: BaseException) -> None:
+    """The claim is given back with a pause that grows with each failure, and the reason in plain words.
+
+    The log gets the traceback once for each new reason, not once for each attempt.
+    """
+    state = UpdateState.objects.get(project=project)
+    words = words_for(error)
+    if words != state.words:
+        log.error("the update failed: %s", words, exc_info=error, extra={"project": project.slug})
+    UpdateState.objects.filter(project=project, owner=owner).update(
+        not_before=timezone.now() + pause_after(state.attempts),
+        condition=Condition.DEGRADED,
+        words=words,
+        **FREE,
+    )
+
+
+def pause_after(failures: int) -> timedelta:
+    """Doubles with each failure in a row; from the third on it is the longest."""
+    return LONGEST_PAUSE if failures >= FAILURES else FIRST_PAUSE * 2 ** max(failures, 0)
+
+
+class Heartbeat:
+    """Called at each iteration of a long fit: extends the lease, says that this updater lives and how far it has come.
+
+    At most once a second, by one statement of its own; nobody waits for it.
+    """
+
+    def __init__(self, project: Project, owner: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.project, self.owner, self.clock = project, owner, clock
+        self.last = clock()
+
+    def __call__(self, what: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+        if self.clock() - self.last < EVERY_SECOND:
+            return
+        self.last = self.clock()
+        progress = {"what": what, "iteration": iteration, "share": iteration / most if most else 0.0}
+        self.say({**progress, "change": float(f"{change:.3g}")})
+
+    def say(self, progress: dict[str, Any]) -> None:
+        """The page and the terminal show this; LostClaim where somebody else has taken over."""
+        beat()
+        ours = UpdateState.objects.filter(project=self.project, owner=self.owner)
+        if not ours.update(lease_until=timezone.now() + LEASE, progress=progress):
+            raise LostClaim
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\033[K" + progress_line(self.project, progress))
+            sys.stderr.flush()
+
+
+def progress_line(project: Project, progress: dict[str, Any]) -> str:
+    """One line for a terminal."""
+    iteration = f", iteration {progress['iteration']}, change {progress['change']:g}" if progress["iteration"] else ""
+    return f"{project.slug}: {progress['what']} {progress['share']:.0%}{iteration} "
+
+
+def beat() -> None:
+    UpdaterBeat.objects.update_or_create(name=socket.gethostname()[:80], defaults={"seen_at": timezone.now()})
+
+
+def updater_is_alive() -> bool:
+    return UpdaterBeat.objects.filter(seen_at__gte=timezone.now() - ALIVE).exists()

@@ -1,0 +1,69 @@
+"""What a researcher may ask the model in an address: forms that read, never write."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import Project, Worker
+from modelling.dashboards.new_argument import LONGEST_TEXT
+from modelling.dashboards.pairs import MOST
+
+
+class NewArgumentForm(forms.Form):
+    """A text, and the items among which it is to be placed."""
+
+    text = forms.CharField(
+        label=_("Text"),
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 6}),
+        help_text=_("Nothing is saved: the text is only read by the model."),
+        error_messages={"required": _("Write or paste a text first.")},
+    )
+    group = forms.ChoiceField(label=_("Among the items of"), required=False)
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["group"].choices = groups_of(project)  # type: ignore[attr-defined]
+
+
+class PairsForm(forms.Form):
+    """Which items are to meet, and in whose eyes."""
+
+    items = forms.CharField(
+        label=_("Items"),
+        required=False,
+        max_length=2000,
+        help_text=_("Their keys, with commas between them. Without any: the ten best."),
+    )
+    group = forms.ChoiceField(label=_("The best of"), required=False)
+    worker = forms.CharField(
+        label=_("Worker"),
+        required=False,
+        max_length=40,
+        help_text=_("The code of one worker. Without it: a typical worker."),
+    )
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.project = project
+        self.fields["group"].choices = groups_of(project)  # type: ignore[attr-defined]
+
+    def clean_items(self) -> list[str]:
+        keys = [key.strip() for key in self.cleaned_data["items"].split(",") if key.strip()]
+        if len(keys) > MOST:
+            raise forms.ValidationError(_("Choose at most %(most)d items.") % {"most": MOST})
+        return keys
+
+    def clean_worker(self) -> Worker | None:
+        code = self.cleaned_data["worker"].strip()
+        found = Worker.objects.filter(project=self.project, code=code).first() if code else None
+        if code and found is None:
+            raise forms.ValidationError(_("There is no worker with this code in the project."))
+        return found
+
+
+def groups_of(project: Project) -> list[tuple[str, Any]]:
+    """The groups of the items in use, and all of them first."""
+    groups = project.items.filter(active=True).exclude(group="").order_by("group").values_list("group", flat=True)
+    return [("", _("all groups")), *((group, group) for group in groups.distinct())]

@@ -1,0 +1,266 @@
+"""“Choose for me”: a few settings are tried on groups of items held back, one after the other, by the updater.
+
+A search is a row. The updater takes it when no project is behind, tries one candidate, writes down what came of it and
+lets go, so that updates never wait for more than one candidate. A killed updater's search is taken up where it was.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+from numpy.typing import NDArray
+
+from annotation.models import Project, User
+from annotation.services import audit
+from modelling.claiming import beat
+from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
+from modelling.features import TextFeatures, default_item_kernel
+from modelling.fitting import numeric_columns
+from modelling.inputs import Inputs, read_inputs
+from modelling.model_settings import NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings, item_kernel
+from modelling.models import SettingsSearch
+
+log = logging.getLogger("concord.searching")
+
+LEASE = timedelta(minutes=10)  # of one candidate: a few fits
+BEAT_SECONDS = 5.0
+PARTS = 4
+COMPONENTS = {
+    0: gettext_noop("one ranking for all"),
+    3: gettext_noop("3 components"),
+    20: gettext_noop("20 components"),
+}
+KERNEL_NAMES = {
+    TEXTS: gettext_noop("alike by their texts"),
+    SURFACE: gettext_noop("alike by form only"),
+    VECTORS: gettext_noop("alike by word vectors only"),
+    NUMERIC: gettext_noop("alike by their own numbers only"),
+    NONE: gettext_noop("every item alone"),
+}
+TYPICAL_VARIANCE = 1.0  # of tastes, where a project leaves it to be chosen at each fit
+State = SettingsSearch.State
+
+BY_GROUP = gettext_noop("Whole groups of items were held back, a quarter at a time, and their judgements predicted.")
+BY_CHANCE = gettext_noop(
+    "The items have fewer than two groups, so they were dealt into four at random. "
+    "Judgements between two of them were left out."
+)
+TOO_LITTLE = gettext_noop(
+    "There are too few judgements to hold some back: no judgement compares two items of one part. "
+    "Ask again when there are more."
+)
+WENT_WRONG = gettext_noop("Something went wrong on the server. Nothing was changed; the log says what it was.")
+
+
+class TooLittle(Exception):
+    """The judgements do not suffice to hold some back."""
+
+
+class LostSearch(Exception):
+    """Another updater has taken over; what this one found is thrown away."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of settings with a name for people."""
+
+    name: str
+    settings: ModelSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Everything a candidate is tried on, read once for a search."""
+
+    inputs: Inputs
+    features: NDArray[np.float64]
+    blocks: dict[str, tuple[int, int]]
+    groups: NDArray[np.int64]
+    words: str
+    whitenings: Whitenings
+    alone: Whitenings
+
+
+def ask(*, project: Project, user: User | None) -> bool:
+    """A search waits for the updater; False where one waits or runs already."""
+    try:
+        with transaction.atomic():
+            SettingsSearch.objects.create(project=project, asked_by=user)
+            audit(project, user, "asked for a search for settings")
+    except IntegrityError:
+        return False
+    return True
+
+
+def settings_of(project: Project, name: str) -> ModelSettings | None:
+    """The settings of a candidate of the project's last search that ended."""
+    last = SettingsSearch.objects.filter(project=project, state=State.DONE).first()
+    rows = [row for row in last.table if row["name"] == name] if last else []
+    return ModelSettings.of(rows[0]["settings"]) if rows else None
+
+
+def search_one(owner: str) -> bool:
+    """Tries one candidate of one search; False where nobody has asked."""
+    search = _claim(owner)
+    if search is None:
+        return False
+    try:
+        _try_next(search, owner)
+    except LostSearch:
+        log.warning("another updater took the search over", extra={"project": search.project.slug})
+    except TooLittle:
+        _give_up(search, owner, TOO_LITTLE)
+    except Exception:  # the boundary of a background job: say it and go on with the others
+        log.exception("the search failed", extra={"project": search.project.slug})
+        _give_up(search, owner, WENT_WRONG)
+    return True
+
+
+def _give_up(search: SettingsSearch, owner: str, words: str) -> None:
+    ended = {"state": State.FAILED, "words": words, "ended_at": timezone.now(), "progress": {}}
+    SettingsSearch.objects.filter(pk=search.pk, owner=owner).update(owner="", lease_until=None, **ended)
+
+
+def _claim(owner: str) -> SettingsSearch | None:
+    """The search that has waited longest and that is now ours."""
+    for search in _free().order_by("asked_at"):
+        if _free().filter(pk=search.pk).update(owner=owner, lease_until=timezone.now() + LEASE, state=State.RUNNING):
+            search.owner = owner
+            return search
+    return None
+
+
+def _free() -> QuerySet[SettingsSearch]:
+    free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    return SettingsSearch.objects.select_related("project").filter(free, state__in=[State.WAITING, State.RUNNING])
+
+
+def _write(search: SettingsSearch, owner: str, **facts: Any) -> None:
+    """What was found is in the row and the row is free again, if it is still ours."""
+    ours = SettingsSearch.objects.filter(pk=search.pk, owner=owner, state=State.RUNNING)
+    if not ours.update(**{"owner": "", "lease_until": None, **facts}):
+        raise LostSearch
+
+
+def _try_next(search: SettingsSearch, owner: str) -> None:
+    bench = bench_of(search.pk, search.asked_at)
+    trials = list(trials_for(ModelSettings.of(search.project.model_settings), bench))
+    # What was tried on other judgements, before a restart, cannot be compared with what is tried now.
+    done = search.table if search.progress.get("data_hash") == bench.inputs.data_hash else []
+    left = [trial for trial in trials if trial.name not in {row["name"] for row in done}]
+    if left:
+        with alive():
+            done = [*done, row_of(left[0], score(left[0], bench))]
+    table = sorted(done, key=lambda row: row["loss"])
+    if len(left) > 1:
+        progress = {"done": len(done), "of": len(trials), "data_hash": bench.inputs.data_hash}
+        _write(search, owner, table=table, progress=progress, words=bench.words)
+        return
+    ended = {"state": State.DONE, "ended_at": timezone.now(), "progress": {}}
+    _write(search, owner, table=table, winner=table[0]["settings"], words=bench.words, **ended)
+    bench_of.cache_clear()
+
+
+@contextmanager
+def alive() -> Iterator[None]:
+    """Says every few seconds that this updater lives: a candidate takes longer than anybody waits for such a sign."""
+    over = Event()
+
+    def say() -> None:
+        while not over.wait(BEAT_SECONDS):
+            beat()
+        connection.close()
+
+    thread = Thread(target=say, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@lru_cache(maxsize=1)
+def bench_of(search_pk: int, asked_at: datetime) -> Bench:
+    """The judgements and features of a search, kept while its candidates are tried."""
+    project = SettingsSearch.objects.select_related("project").get(pk=search_pk, asked_at=asked_at).project
+    inputs = read_inputs(project)
+    if not len(inputs.labels):
+        raise TooLittle
+    texts, numbers = [item.text for item in inputs.items], numeric_columns(inputs)
+    features = TextFeatures().fit(texts, numeric=numbers)
+    X_items = features.transform(texts, numeric=numbers)
+    groups, words = groups_of(inputs)
+    most = ModelSettings.of(project.model_settings).n_inducing_items
+    whitenings = Whitenings.of(X_items, largest=most)
+    alone = Whitenings.of(None, len(inputs.items), largest=most)
+    return Bench(inputs, X_items, dict(features.blocks), groups, words, whitenings, alone)
+
+
+def groups_of(inputs: Inputs) -> tuple[NDArray[np.int64], str]:
+    """The group of each item, and a sentence on how items are held back."""
+    names, groups = np.unique([item.group for item in inputs.items], return_inverse=True)
+    if len(names) >= 2:
+        return groups, BY_GROUP
+    dealt = np.random.default_rng(0).permutation(len(inputs.items)) % PARTS
+    return dealt, BY_CHANCE
+
+
+def trials_for(now: ModelSettings, bench: Bench) -> Iterator[Trial]:
+    """What the project has now, each other kernel, and other numbers of components: a short list."""
+    yield Trial(gettext_noop("as it is now"), now)
+    for kernel, name in KERNEL_NAMES.items():
+        has_columns = kernel != NUMERIC or numeric_columns(bench.inputs) is not None
+        if kernel != now.kernel and has_columns:
+            yield Trial(name, replace(now, kernel=kernel))
+    counts = {
+        0: gettext_noop("one ranking for all"),
+        3: gettext_noop("3 components"),
+        20: gettext_noop("20 components"),
+    }
+    for count in COMPONENTS:
+        if count != now.n_components:
+            yield Trial(counts[count], replace(now, n_components=count))
+
+
+def score(trial: Trial, bench: Bench) -> Score:
+    """What this trial loses on the judgements held back."""
+    settings, kernel = trial.settings, item_kernel(trial.settings.kernel, bench.blocks)
+    candidate = Candidate(
+        trial.name,
+        kernel or default_item_kernel(bench.blocks),  # never asked where every item stands alone
+        n_components=settings.n_components,
+        n_inducing_items=settings.n_inducing_items,
+        personal_variance=settings.personal_variance or TYPICAL_VARIANCE,
+        t_prior=settings.consensus_prior,
+    )
+    whitenings = bench.whitenings if kernel else bench.alone
+    labels, people = bench.inputs.labels, len(bench.inputs.workers)
+    try:
+        chosen = select(
+            labels, bench.groups, [candidate], whitenings, n_users=people, n_parts=PARTS, seed=settings.seed
+        )
+    except ValueError as refusal:
+        raise TooLittle from refusal
+    return chosen.best
+
+
+def row_of(trial: Trial, found: Score) -> dict[str, Any]:
+    """A line of the table, plain enough for JSON."""
+    return {
+        "name": trial.name,
+        "settings": trial.settings.as_dict(),
+        "loss": float(found.loss),
+        "accuracy": float(found.accuracy) if np.isfinite(found.accuracy) else None,  # none where all are ties
+        "losses": [float(loss) for loss in found.losses],
+    }

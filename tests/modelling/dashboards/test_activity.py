@@ -1,0 +1,69 @@
+"""How the study goes, counted again by other means; and the ranking that an owner has opened to everybody."""
+
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+from django.test import Client
+
+from annotation import services
+from annotation.models import Judgement, Project, User, Worker
+from annotation.services import Receipt
+from modelling.dashboards.activity import activity_page, advice, agreement_of
+from modelling.dashboards.freshness import freshness_of
+from modelling.models import ModelSnapshot
+
+pytestmark = pytest.mark.django_db
+
+
+def test_agreement_is_the_share_of_equal_answers_among_all_that_meet(snapshot: ModelSnapshot) -> None:
+    shares = []
+    answers = list(Judgement.objects.values_list("item_lo", "item_hi", "choice"))
+    for pair in {answer[:2] for answer in answers}:
+        given = [choice for lo, hi, choice in answers if (lo, hi) == pair]
+        if met := list(combinations(given, 2)):
+            shares.append(sum(a == b for a, b in met) / len(met))
+    agreement = agreement_of(snapshot)
+    assert agreement.between == pytest.approx(sum(shares) / len(shares))
+    assert (agreement.pairs, agreement.within, agreement.repeats) == (len(shares), None, 0)
+
+
+def test_counts_leave_out_what_was_skipped_or_taken_back(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    _kept, undone = (judge(worker, "left").judgement for _ in range(2))
+    judge(worker, "skip")
+    services.retract(worker=worker, judgement=undone.uuid, uuid=undone.uuid)
+    page = activity_page(freshness_of(project))
+    assert page.judgements == 1
+    assert page.per_item == pytest.approx(2 / 7)
+    per_item = page.pictures[1].table
+    assert per_item.rows == [["0", 5], ["1", 2]]
+
+
+def test_the_advice_names_what_is_missing(project: Project) -> None:
+    assert "fewer than 10 answers; about 24 more" in advice(project, [10, 0, 3, 0, 4, 5, 0])[0]
+    project.state = "paused"
+    assert "not open" in advice(project, [0])[0]
+    assert "Import items" in advice(project, [])[0]
+
+
+def test_the_numbers_of_a_picture_can_be_taken_home(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(owner)
+    answer = client.get("/projects/pets/activity/?csv=per-worker")
+    assert answer["Content-Disposition"] == 'attachment; filename="pets-per-worker-v1.csv"'
+    assert answer.content.decode().splitlines()[-1] == "6,4"
+    assert client.get("/projects/pets/activity/?csv=nothing").status_code == 404
+
+
+def test_an_opened_ranking_is_read_by_everybody_and_names_no_worker(
+    snapshot: ModelSnapshot, client: Client, crowd: list[Worker]
+) -> None:
+    assert client.get("/r/pets/").status_code == 404
+    Project.objects.update(ranking_public=True)
+    page = client.get("/r/pets/").content.decode()
+    assert "Cats purr." in page
+    assert not any(worker.code in page for worker in crowd)
+    assert "/projects/" not in page

@@ -1,0 +1,93 @@
+"""A text that nobody has judged, and pairs of items: what the pages say is what the estimator says."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from annotation.models import Judgement, User, Worker
+from modelling.dashboards.new_argument import new_argument_page
+from modelling.dashboards.pairs import pairs_page
+from modelling.information import expected_information
+from modelling.models import ModelSnapshot
+from modelling.snapshots import Fitted
+
+pytestmark = pytest.mark.django_db
+
+TEXT = "Cats purr at night and keep the mice away."
+
+
+def test_the_expected_score_is_the_estimators(snapshot: ModelSnapshot, fitted: Fitted) -> None:
+    page = new_argument_page(snapshot, TEXT, "")
+    X = fitted.features.transform([TEXT])
+    mean, sd = fitted.model.predict_consensus(items=np.array([fitted.model.n_items_]), X_items=X, return_std=True)
+    assert (page.expected.mean, page.expected.sd) == (pytest.approx(mean[0]), pytest.approx(sd[0]))
+    better = sum(fitted.model.predict_consensus() > mean[0])
+    assert page.expected.rank == 1 + better
+    assert page.expected.rank_low <= page.expected.rank <= page.expected.rank_high <= 8
+
+
+def test_a_text_that_is_already_there_is_its_own_nearest_neighbour(snapshot: ModelSnapshot) -> None:
+    score = snapshot.scores.get(item__key="dogs-2")
+    page = new_argument_page(snapshot, score.item.text, "")
+    assert page.neighbours[0].score == score
+    assert page.neighbours[0].similarity == pytest.approx(1.0)
+    assert page.expected.mean == pytest.approx(score.mean, abs=1e-6)
+
+
+def test_among_a_group_only_its_items_are_compared(snapshot: ModelSnapshot) -> None:
+    page = new_argument_page(snapshot, TEXT, "dogs")
+    assert page.expected.n_items == 3
+    assert {opponent.score.item.group for opponent in page.opponents} == {"dogs"}
+    assert new_argument_page(snapshot, TEXT, "birds") is None
+
+
+def test_an_answer_tells_most_where_nothing_is_known() -> None:
+    bits = expected_information(np.array([0.0, 0.0, 3.0, 0.0]), np.array([0.0, 1.0, 1.0, 100.0]))
+    assert bits[0] == pytest.approx(0.0, abs=1e-9)
+    assert bits[2] < bits[1] < bits[3] < 1.0
+
+
+def test_a_pair_shows_the_probability_and_the_answers_so_far(snapshot: ModelSnapshot, fitted: Fitted) -> None:
+    page = pairs_page(snapshot, [], "", None)
+    at = {int(pk): place for place, pk in enumerate(fitted.item_ids)}
+    for row in page.rows:
+        for other, cell in zip(page.rows, row.cells, strict=True):
+            if row.item == other.item:
+                assert cell.probability is None
+                continue
+            p = fitted.model.predict_consensus_proba([at[row.item.pk]], [at[other.item.pk]])[0]
+            assert cell.probability == pytest.approx(p)
+    answered = sum(cell.answers for row in page.rows for cell in row.cells)
+    assert answered == 2 * Judgement.objects.count()
+
+
+def test_a_pair_in_one_workers_eyes_counts_their_answers_only(
+    snapshot: ModelSnapshot, fitted: Fitted, crowd: list[Worker]
+) -> None:
+    page = pairs_page(snapshot, ["cats-1", "dogs-1", "birds-9"], "", crowd[0])
+    assert page.missing == ["birds-9"]
+    at = [int(np.flatnonzero(fitted.item_ids == row.item.pk)[0]) for row in page.rows]
+    user = int(np.flatnonzero(fitted.worker_ids == crowd[0].pk)[0])
+    assert page.rows[0].cells[1].probability == pytest.approx(fitted.model.predict_proba([user], at[:1], at[1:])[0])
+    theirs = Judgement.objects.filter(worker=crowd[0], item_lo__key="cats-1", item_hi__key="dogs-1").count()
+    assert page.rows[0].cells[1].answers == theirs
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("new-argument/?text=", "Write or paste a text first."),
+        ("new-argument/?text=" + "x" * 5001, "at most 5000 characters"),
+        ("new-argument/?text=x&group=birds", "Select a valid choice"),
+        ("pairs/?worker=nobody", "There is no worker with this code"),
+        ("pairs/?items=" + ",".join(f"cats-{n}" for n in range(26)), "Choose at most 25 items."),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_told_why(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client], address: str, words: str
+) -> None:
+    answer = log_in(owner).get(f"/projects/pets/{address}")
+    assert answer.status_code == 200
+    assert words in answer.content.decode()

@@ -1,0 +1,329 @@
+"""Which version people see, what moved between two, and what is thrown away."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from annotation import services
+from annotation.models import AuditEntry, EventHead, Judgement, Project, User, Worker
+from annotation.services import Receipt
+from modelling import arrays, updating, versions
+from modelling.dashboards.freshness import freshness_of
+from modelling.dashboards.traces import trace_of
+from modelling.dashboards.versions import comparison, version_page, versions_page
+from modelling.models import ModelSnapshot, UpdateState
+from modelling.verification import problems_of
+from tests.modelling.studies import make_version
+
+pytestmark = pytest.mark.django_db
+
+CATS = ["cats-1", "cats-2", "cats-3", "cats-4", "dogs-1", "dogs-2", "dogs-3"]
+
+
+@pytest.fixture
+def three(project: Project) -> list[ModelSnapshot]:
+    """In the second version the first cat has fallen to the third place."""
+    orders = [CATS, ["cats-2", "cats-3", "cats-1", *CATS[3:]], CATS]
+    return [make_version(project, number, order=order) for number, order in enumerate(orders, start=1)]
+
+
+def test_without_a_pin_pages_show_the_current_version(project: Project, three: list[ModelSnapshot]) -> None:
+    assert versions.shown_snapshot(project) == three[2]
+    assert freshness_of(project).pinned_words == []
+
+
+def test_a_pinned_version_is_shown_while_the_model_goes_on(
+    project: Project, owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(owner)
+    client.post("/projects/pets/model/pin/", {"number": "2"})
+    make_version(project, 9)
+    assert versions.shown_snapshot(project) == three[1]
+    assert UpdateState.objects.get().current.number == 9
+    for page in ("ranking/", "workers/", "model/", "model/settings/", "model/versions/1/", "model/compare/"):
+        answer = client.get(f"/projects/pets/{page}")
+        assert "Version 2 is pinned; the model has gone on to version 9." in answer.text, page
+    assert 'ranking-v2.csv"' in client.get("/projects/pets/ranking.csv")["Content-Disposition"]
+
+
+def test_the_command_exports_what_pages_show(
+    project: Project, owner: User, three: list[ModelSnapshot], tmp_path, capsys
+) -> None:
+    versions.pin(project=project, user=owner, number=1)
+    call_command("export", "pets", output=tmp_path / "ranking.csv")
+    assert "Version 1" in capsys.readouterr().err
+
+
+def test_pinning_and_releasing_are_in_the_audit_once_each(
+    project: Project, owner: User, three: list[ModelSnapshot]
+) -> None:
+    for _ in range(2):
+        versions.pin(project=project, user=owner, number=2)
+    for _ in range(2):
+        versions.unpin(project=project, user=owner)
+    actions = list(
+        AuditEntry.objects.filter(action__contains="version").order_by("pk").values_list("action", "details")
+    )
+    assert actions == [("pinned a version", {"version": 2}), ("released the pinned version", {"version": 2})]
+    assert versions.shown_snapshot(project) == three[2]
+
+
+@pytest.mark.parametrize("number", ["", "4", "-1", "two", "99999999999", "0"])
+def test_a_version_that_does_not_exist_cannot_be_pinned(
+    owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client], number: str
+) -> None:
+    assert log_in(owner).post("/projects/pets/model/pin/", {"number": number}).status_code == 404
+    assert UpdateState.objects.get().pinned is None
+
+
+def test_a_version_of_another_project_cannot_be_pinned(
+    project: Project, owner: User, stranger: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    make_version(Project.objects.get(slug="elsewhere"), 7, order=[])
+    assert log_in(owner).post("/projects/pets/model/pin/", {"number": "7"}).status_code == 404
+
+
+def test_where_nothing_is_left_to_learn_from_a_pinned_version_is_not_shown_either(
+    project: Project, owner: User, three: list[ModelSnapshot]
+) -> None:
+    versions.pin(project=project, user=owner, number=1)
+    UpdateState.objects.update(current=None)
+    assert versions.shown_snapshot(project) is None
+    assert not freshness_of(project).pinned
+
+
+def test_the_banner_says_what_was_taken_back_since(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    first = judge(worker).judgement
+    make_version(project, 1, last_sequence=1)
+    EventHead.objects.filter(project=project).update(sequence=1)
+    versions.pin(project=project, user=None, number=1)
+    services.retract(worker=worker, judgement=first.uuid, uuid=first.uuid)
+    assert "1 of its judgements has been taken back since." in freshness_of(project).pinned_words
+
+
+def test_a_refit_can_be_asked_for(
+    project: Project, owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    before = EventHead.objects.get(project=project).inputs_revision
+    log_in(owner).post("/projects/pets/model/refit/")
+    assert EventHead.objects.get(project=project).inputs_revision == before + 1
+    assert AuditEntry.objects.filter(action="asked for a fit from scratch", user=owner).count() == 1
+
+
+def test_the_list_says_how_each_version_was_made(
+    project: Project, owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    ModelSnapshot.objects.filter(number=1).update(kind="refit", excluded={"retracted": 3, "skipped": 0})
+    answer = log_in(owner).get("/projects/pets/model/")
+    for words in ("fitted from scratch", "learned from new judgements", "3 taken back", "newest"):
+        assert words in answer.text
+    assert [row.snapshot.number for row in versions_page(project).rows] == [3, 2, 1]
+
+
+def test_the_details_hold_everything_that_explains_a_version(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    told = {"bounds": [-120.0, -101.5, -100.25], "warnings": ["It is late."], "seconds": {"fit": 1.5, "scores": 0.5}}
+    snapshot = make_version(project, 1, diagnostics=told, seed=17, settings={"n_components": 3, "kernel": "surface"})
+    text = log_in(owner).get("/projects/pets/model/versions/1/").text
+    for words in (
+        snapshot.data_hash,
+        snapshot.checksum,
+        "It is late.",
+        "-100.25",
+        "only the form of their texts",
+        "17",
+    ):
+        assert words in text
+    page = version_page(snapshot)
+    assert [(part.name, part.percent) for part in page.parts] == [("fit", 100.0), ("scores", 33.3)]
+    assert "<polyline" in text
+
+
+@pytest.mark.parametrize(
+    "address", ["versions/4/", "versions/0/", "compare/?from=1&to=99", "compare/?from=x", "?page=-1"]
+)
+def test_what_is_not_there_is_not_found(
+    owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client], address: str
+) -> None:
+    assert log_in(owner).get(f"/projects/pets/model/{address}").status_code == 404
+
+
+def test_a_comparison_says_who_moved_how_far_and_why(project: Project, three: list[ModelSnapshot]) -> None:
+    compared = comparison(three[0], three[1])
+    moves = [(move.item.key, move.ranks, move.new_judgements) for move in compared.page]
+    assert moves == [("cats-1", -2, 5), ("cats-2", 1, 0), ("cats-3", 1, 1)]
+    assert (compared.between.learned, compared.between.refits, compared.still) == (10, 0, 4)
+
+
+def test_both_orders_of_a_comparison_are_the_same(
+    owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(owner)
+    pages = [client.get(f"/projects/pets/model/compare/?{asked}").text for asked in ("from=1&to=2", "from=2&to=1")]
+    for page in pages:
+        assert "What moved from version 1 to 2" in page
+        assert "down 2" in page
+
+
+def test_without_numbers_the_two_newest_are_compared(
+    project: Project, owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(owner)
+    assert "What moved from version 2 to 3" in client.get("/projects/pets/model/compare/").text
+    ModelSnapshot.objects.filter(number__lt=3).delete()
+    assert "Two versions are needed" in client.get("/projects/pets/model/compare/").text
+
+
+def test_changed_settings_and_items_that_came_are_said(project: Project, three: list[ModelSnapshot]) -> None:
+    newer = make_version(project, 4, order=CATS[1:], settings={"n_components": 3}, kind="refit")
+    compared = comparison(three[0], newer)
+    assert [(row.before, row.value) for row in compared.between.changed] == [("10", "3")]
+    assert [item.key for item in compared.went] == ["cats-1"]
+    assert compared.between.refits == 1
+
+
+def test_a_trace_needs_two_finite_values() -> None:
+    assert trace_of([]) is None
+    assert trace_of([1.0]) is None
+    assert trace_of([1.0, float("nan")]) is None
+    flat = trace_of([2.0, 2.0])
+    assert flat is not None
+    assert [point.value for point in flat.points] == [2.0, 2.0]
+    long = trace_of(list(range(500)))
+    assert long is not None
+    assert (long.points[0].iteration, long.points[-1].iteration, len(long.points)) == (1, 500, 30)
+
+
+# Throwing away
+
+
+def stored(project: Project, number: int, **facts: object) -> ModelSnapshot:
+    """A version whose arrays are really there."""
+    snapshot = make_version(project, number, order=[], included=0, last_sequence=0, **facts)
+    checksum = arrays.save(project, {"number": np.array(number)}).checksum
+    ModelSnapshot.objects.filter(pk=snapshot.pk).update(checksum=checksum)
+    snapshot.refresh_from_db()
+    return snapshot
+
+
+def with_arrays(project: Project) -> list[int]:
+    return sorted(ModelSnapshot.objects.filter(project=project, pruned_at=None).values_list("number", flat=True))
+
+
+@pytest.mark.parametrize("place", ["files", "table"])
+def test_arrays_of_old_versions_go_and_scores_stay(project: Project, settings, place: str) -> None:
+    settings.SNAPSHOT_ARRAYS = place
+    snapshots = [stored(project, n, kind="refit" if n in (1, 5, 30) else "step") for n in range(1, 41)]
+    versions.pin(project=project, user=None, number=3)
+    assert versions.prune(project) == 18
+    # the newest twenty, the pinned one, and the refit that version 21, the oldest of them, began from
+    assert with_arrays(project) == [3, 5, *range(21, 41)]
+    for snapshot in snapshots:
+        if snapshot.number in with_arrays(project):
+            arrays.load(project, snapshot.checksum)
+        else:
+            with pytest.raises(arrays.Damaged):
+                arrays.load(project, snapshot.checksum)
+    assert versions.prune(project) == 0
+
+
+def test_few_versions_are_all_kept(project: Project) -> None:
+    for number in range(1, versions.KEPT + 1):
+        stored(project, number)
+    assert versions.prune(project) == 0
+
+
+def test_arrays_that_a_newer_version_shares_are_kept(project: Project) -> None:
+    for number in range(1, 23):
+        stored(project, number, kind="refit")
+    newest = ModelSnapshot.objects.get(number=22)
+    ModelSnapshot.objects.filter(number=1).update(checksum=newest.checksum)
+    assert versions.prune(project) == 2
+    arrays.load(project, newest.checksum)
+
+
+def test_the_updater_prunes_after_publishing(
+    project: Project, worker: Worker, judge: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "KEPT", 1)
+    for _ in range(2):
+        judge(worker)
+        assert updating.run_one("one")
+    assert ModelSnapshot.objects.get(number=1).pruned_at is not None
+    assert ModelSnapshot.objects.get(number=2).pruned_at is None
+    assert list(problems_of(project)) == []
+
+
+def test_pages_of_a_pinned_version_without_arrays_say_so(
+    project: Project, owner: User, worker: Worker, three: list[ModelSnapshot], log_in: Callable[[User], Client]
+) -> None:
+    ModelSnapshot.objects.filter(number=1).update(pruned_at="2026-01-01T00:00Z")
+    versions.pin(project=project, user=owner, number=1)
+    client = log_in(owner)
+    assert "cats-1" in client.get("/projects/pets/ranking/").text
+    answer = client.get("/projects/pets/components/")
+    assert answer.status_code == 200
+    assert "its ranking was kept" in answer.text
+
+
+# How far behind
+
+
+def test_the_page_says_how_many_judgements_wait_and_when_it_last_learned(
+    project: Project, owner: User, worker: Worker, judge: Callable[..., Receipt], log_in: Callable[[User], Client]
+) -> None:
+    judge(worker)
+    snapshot = make_version(project, 1, last_sequence=1)
+    UpdateState.objects.update(done_sequence=1)
+    EventHead.objects.filter(project=project).update(sequence=1)
+    for _ in range(2):
+        judge(worker)
+    assert Judgement.objects.count() == 3
+    at = f"{snapshot.created_at:%H:%M} UTC"
+    text = log_in(owner).get("/projects/pets/ranking/").text
+    assert f"2 judgements saved, not yet in the ranking; last update {at}." in text
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        ({"what": "fit", "iteration": 3, "share": 0.12, "change": 0.4}, ["iteration 3", 'value="12"', "12 %"]),
+        ({"what": "fit"}, ["Learning", "<progress"]),
+        ({"what": "fit", "share": 7}, ["99 %"]),
+    ],
+)
+def test_a_running_fit_shows_how_far_it_is(
+    project: Project, owner: User, three, log_in: Callable[[User], Client], progress: dict, said: list[str]
+) -> None:
+    UpdateState.objects.update(progress=progress)
+    text = log_in(owner).get("/projects/pets/ranking/?fragment=status").text
+    for words in said:
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"), [("degraded", "Version 3 stays in use"), ("waiting", "One worker only.")]
+)
+def test_trouble_is_said_in_words_with_what_is_safe(
+    owner: User, three, log_in: Callable[[User], Client], condition: str, said: str
+) -> None:
+    UpdateState.objects.update(condition=condition, words="One worker only.")
+    text = log_in(owner).get("/projects/pets/ranking/").text
+    assert "One worker only." in text
+    assert said in text
+
+
+def test_a_status_that_has_not_changed_is_not_sent_again(
+    project: Project, owner: User, three, log_in: Callable[[User], Client]
+) -> None:
+    client, address = log_in(owner), "/projects/pets/ranking/?fragment=status"
+    etag = client.get(address)["ETag"]
+    assert client.get(address, headers={"if-none-match": etag}).status_code == 304
+    UpdateState.objects.update(progress={"what": "fit", "share": 0.5})
+    assert client.get(address, headers={"if-none-match": etag}).status_code == 200
