@@ -20,6 +20,7 @@ from django.utils import timezone
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import Moment, moment_of
 from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.snapshots import CODE_VERSION
 from modelling.troubles import KILLED, words_for
 
 log = logging.getLogger("concord.updater")
@@ -57,7 +58,7 @@ def _claim(state: UpdateState, owner: str) -> bool:
 def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
     now = timezone.now()
     _make_missing_states()
-    free = UpdateState.objects.select_related("project").filter(
+    free = UpdateState.objects.select_related("project", "current").filter(
         Q(lease_until=None) | Q(lease_until__lt=now), Q(not_before=None) | Q(not_before__lte=now)
     )
     return free if only is None else free.filter(project=only)
@@ -106,10 +107,12 @@ def _make_missing_states() -> None:
 
 
 def is_behind(state: UpdateState) -> bool:
-    """A full batch of events, or fewer that have waited a minute, or changed inputs of a project that has events."""
+    """A full batch of events, or fewer that have waited a minute, or events of which inputs or program have changed."""
     wanted = moment_of(state.project)
     new = wanted.sequence - state.done_sequence
     if wanted.sequence and wanted.inputs_revision > state.done_inputs_revision:
+        return True
+    if state.current and state.current.code_version != CODE_VERSION:
         return True
     return new >= state.project.update_batch or (new > 0 and _oldest_new_event(state) < timezone.now() - PATIENCE)
 
