@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from modelling import steering, views
+from modelling import downloads, steering, views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
@@ -13,9 +13,20 @@ urlpatterns = [
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),
     path("projects/<slug:slug>/workers/", views.workers, name="workers"),
     path("projects/<slug:slug>/workers/<slug:code>/", views.worker, name="worker"),
+    path("projects/<slug:slug>/ranking/<int:pk>/", views.item, name="item"),
+    path("projects/<slug:slug>/ranking/<int:pk>/judgements.csv", downloads.item_judgements, name="item_judgements_csv"),
+    path("projects/<slug:slug>/workers.csv", downloads.workers, name="workers_csv"),
+    path("projects/<slug:slug>/workers/<slug:code>/preferences.csv", downloads.preferences, name="preferences_csv"),
+    path(
+        "projects/<slug:slug>/workers/<slug:code>/judgements.csv",
+        downloads.worker_judgements,
+        name="worker_judgements_csv",
+    ),
     path("projects/<slug:slug>/new-argument/", views.new_argument, name="new_argument"),
     path("projects/<slug:slug>/pairs/", views.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", views.components, name="components"),
+    path("projects/<slug:slug>/components.csv", downloads.components, name="components_csv"),
+    path("projects/<slug:slug>/components/<int:number>/name/", views.component_name, name="component_name"),
     path("projects/<slug:slug>/model/", steering.model, name="model"),
     path("projects/<slug:slug>/model/versions/<int:number>/", steering.version, name="version"),
     path("projects/<slug:slug>/model/compare/", steering.compare, name="compare"),

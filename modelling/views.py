@@ -6,25 +6,33 @@ from typing import Any
 
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.forms import CharField
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from annotation.access import Role, members_only
-from annotation.models import Project, Worker
+from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling import exports
 from modelling.arrays import Damaged
 from modelling.dashboards.activity import activity_page
+from modelling.dashboards.addresses import page_number
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
+from modelling.dashboards.item import item_page
 from modelling.dashboards.new_argument import new_argument_page
 from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
-from modelling.dashboards.workers import worker_list, worker_page
+from modelling.dashboards.worker import AskedOfWorker, worker_page
+from modelling.dashboards.workers import AskedOfWorkers, workers_page
+from modelling.models import ComponentName
+from modelling.numbering import name_component, numbers_of
 from modelling.questions import NewArgumentForm, PairsForm
 from modelling.versions import shown_snapshot
 
@@ -100,13 +108,21 @@ def ranking(request: HttpRequest, freshness: Freshness) -> Facts:
 
 @dashboard("workers.html")
 def workers(request: HttpRequest, freshness: Freshness) -> Facts:
-    return {"workers": worker_list(freshness.project)}
+    return {"page": workers_page(freshness.project, freshness.snapshot, AskedOfWorkers.of(request.GET))}
 
 
 @dashboard("worker.html")
 def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
-    found = get_object_or_404(Worker, project=freshness.project, code=code)
-    return {"worker": found, "page": worker_page(freshness.snapshot, found) if freshness.snapshot else None}
+    found, shown = get_object_or_404(Worker, project=freshness.project, code=code), freshness.snapshot
+    found.project = freshness.project
+    return {"worker": found, "page": worker_page(shown, found, AskedOfWorker.of(request.GET)) if shown else None}
+
+
+@dashboard("item.html")
+def item(request: HttpRequest, freshness: Freshness, pk: int) -> Facts:
+    found, shown = get_object_or_404(Item, project=freshness.project, pk=pk), freshness.snapshot
+    found.project = freshness.project
+    return {"item": found, "page": item_page(shown, found, page_number(request.GET)) if shown else None}
 
 
 @dashboard("components.html")
@@ -148,6 +164,23 @@ def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
     ranking = ranking_page(shown, Asked.of(request.GET), linked=False) if shown else None
     context = {"project": project, "ranking": ranking, "freshness": freshness}
     return render(request, "modelling/public_ranking.html", context)
+
+
+@require_POST
+@members_only(Role.ANALYST)
+def component_name(request: ResearcherRequest, project: Project, number: int) -> HttpResponse:
+    """The component is called so from now on; an empty name takes the old one away."""
+    snapshot = shown_snapshot(project)
+    if snapshot is None or number not in numbers_of(snapshot).numbers:
+        raise Http404
+    try:
+        name = CharField(required=False, max_length=ComponentName.LONGEST).clean(request.POST.get("name", ""))
+    except ValidationError as refused:
+        messages.error(request, refused.messages[0])
+    else:
+        name_component(project=project, user=request.user, number=number, name=name)
+        messages.success(request, _("Saved."))
+    return redirect("modelling:components", project.slug)
 
 
 @require_safe

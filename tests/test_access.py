@@ -69,6 +69,13 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),  # files wait for the first version
+    ("GET", "projects/<slug:slug>/workers.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/workers/<slug:code>/preferences.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/workers/<slug:code>/judgements.csv"): empty(ANALYSTS, 404),
+    ("GET", "projects/<slug:slug>/ranking/<int:pk>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/ranking/<int:pk>/judgements.csv"): empty(ANALYSTS, 404),
+    ("POST", "projects/<slug:slug>/components/<int:number>/name/"): empty(ANALYSTS, 404),
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
     ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
@@ -157,4 +164,5 @@ def test_ids_of_another_project_are_not_found(project: Project, owner: User, str
     assert client.get(f"/projects/pets/items/{foreign_item.pk}/").status_code == 404
     assert client.post(f"/projects/pets/items/{foreign_item.pk}/switch/").status_code == 404
     assert client.get(f"/projects/pets/workers/{foreign_worker.code}/").status_code == 404
+    assert client.get(f"/projects/pets/ranking/{foreign_item.pk}/").status_code == 404
     assert client.get("/projects/elsewhere/ranking.csv").status_code == 404

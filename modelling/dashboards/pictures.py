@@ -55,6 +55,11 @@ def axis(title: str, **options: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **options}
 
 
+def error_bars(reach: Iterable[float]) -> dict[str, Any]:
+    """Thin lines that far to both sides of each point."""
+    return {"type": "data", "array": numbers(reach), "color": "--edge", "thickness": 1, "width": 0}
+
+
 def numbers(values: Iterable[float]) -> list[float]:
     """As a page needs them: short, and nothing that is not a number."""
     return [round(float(value), DIGITS) for value in np.nan_to_num(np.asarray(list(values), dtype=float))]

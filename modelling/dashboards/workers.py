@@ -1,65 +1,175 @@
-"""What each person prefers: all workers, and one worker's predicted scores beside the consensus."""
+"""All workers: where they stand in the map, and how their answers fit the crowd and themselves."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from django.db.models import Count, Q
+from django.core.paginator import Page, Paginator
+from django.db.models import Count
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext_lazy
 
-from annotation.models import Project, Worker
-from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.snapshots import item_positions, load_fitted
+from annotation.models import Judgement, Project, Worker
+from modelling.dashboards.addresses import page_number, words_in
+from modelling.dashboards.answers import Tally, places, tally_of
+from modelling.dashboards.axes import Axes, Axis, axes_of
+from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
+from modelling.dashboards.pictures import Picture
+from modelling.dashboards.traits import traits_in
+from modelling.models import ModelSnapshot
 
-WORKERS_SHOWN = 500
-ITEMS_SHOWN = 100  # the uncertainty of one item costs far more than its mean, and nobody reads a thousand rows
-
-
-@dataclass(frozen=True)
-class Preference:
-    """One item as this worker probably sees it, and as the crowd does."""
-
-    score: ConsensusScore
-    mean: float
-    sd: float
-    rank: int
-
-    @property
-    def difference(self) -> float:
-        return self.mean - self.score.mean
-
-    @property
-    def rank_change(self) -> int:
-        return self.score.rank - self.rank
+PER_PAGE = 50
+COLUMNS = [
+    "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
+    "median_seconds", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version", "as_of_seq",
+]  # fmt: skip
+LAST = float("inf")
 
 
 @dataclass(frozen=True)
-class WorkerPage:
+class AskedOfWorkers:
+    """What the address asks for. Anything unknown means what the plain page shows."""
+
+    words: str = ""
+    order: str = "judgements"
+    trait: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "AskedOfWorkers":
+        order = query.get("sort", "")
+        words, trait = (words_in(query, name) for name in ("q", "trait"))
+        return cls(words, order if order in ORDERS else "judgements", trait, page_number(query))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A worker. Shares are of the decided answers the version has learned from; None where it knows none."""
+
     worker: Worker
-    known: bool
-    preferences: list[Preference]
     judgements: int
-    items: int = 0
+    decided: int = 0
+    agreement: float | None = None
+    foreseen: float | None = None
+    seconds: float | None = None
+    place: Place | None = None
+
+    @property
+    def traits(self) -> list[tuple[str, Any]]:
+        return list(self.worker.traits.items())
+
+    @property
+    def address(self) -> str:
+        return reverse("modelling:worker", args=[self.worker.project.slug, self.worker.code])
 
 
-def worker_list(project: Project) -> list[Worker]:
-    """The workers with the most standing judgements first."""
-    standing = Count("judgements", filter=Q(judgements__retraction=None))
-    return list(project.workers.annotate(given=standing).order_by("-given", "pk")[:WORKERS_SHOWN])
+@dataclass(frozen=True)
+class WorkersPage:
+    asked: AskedOfWorkers
+    rows: list[Row]
+    page: Page
+    n_workers: int
+    traits: list[str]
+    pair: list[Axis]
+    pictures: list[Picture]
+
+    @property
+    def orders(self) -> list[tuple[str, Any]]:
+        return [(name, words) for name, (words, _key) in ORDERS.items()]
 
 
-def worker_page(snapshot: ModelSnapshot, worker: Worker) -> WorkerPage:
-    """The items about which this worker probably differs most from the consensus, the largest differences first."""
-    fitted = load_fitted(snapshot)
-    scores = list(snapshot.scores.select_related("item").order_by("rank"))
-    position = fitted.position_of_worker(worker.pk)
-    judgements = worker.judgements.filter(retraction=None).count()
-    if position is None:
-        return WorkerPage(worker, False, [], judgements)
-    items, user = item_positions(fitted, [score.item for score in scores]), np.array([position])
-    mean = fitted.model.predict_utilities(users=user, items=items)[:, 0]
-    rank = np.argsort(np.argsort(-mean, kind="stable")) + 1
-    consensus = np.array([score.mean for score in scores])
-    shown = np.argsort(-np.abs(mean - consensus), kind="stable")[:ITEMS_SHOWN]
-    sd = fitted.model.predict_utilities(users=user, items=items[shown], return_std=True)[1][:, 0]
-    rows = zip(shown, sd, strict=True)
-    preferences = [Preference(scores[at], float(mean[at]), float(s), int(rank[at])) for at, s in rows]
-    return WorkerPage(worker, True, preferences, judgements, items=len(scores))
+def _most(value: float | None) -> float:
+    return LAST if value is None else -value
+
+
+def _least(value: float | None) -> float:
+    return LAST if value is None else value
+
+
+ORDERS: dict[str, tuple[Any, Any]] = {
+    "judgements": (gettext_lazy("most judgements"), lambda row: -row.judgements),
+    "agreement": (gettext_lazy("agree least with the crowd"), lambda row: _least(row.agreement)),
+    "foreseen": (gettext_lazy("least like themselves"), lambda row: _least(row.foreseen)),
+    "fast": (gettext_lazy("fastest"), lambda row: _least(row.seconds)),
+    "slow": (gettext_lazy("slowest"), lambda row: _most(row.seconds)),
+    "newest": (gettext_lazy("joined last"), lambda row: -row.worker.pk),
+}
+
+
+def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedOfWorkers) -> WorkersPage:
+    """One page of the workers, searched and sorted as asked, and the map of all who match."""
+    axes = axes_of(snapshot) if snapshot else None
+    everyone = workers_of_project(project, snapshot, axes)
+    chosen = [row for row in everyone if _matches(row.worker, asked.words)]
+    chosen.sort(key=lambda row: (ORDERS[asked.order][1](row), row.worker.pk))
+    page = Paginator(chosen, PER_PAGE).get_page(asked.page)
+    traits = traits_in([row.worker.traits for row in everyone])
+    pictures = _map(axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else []
+    return WorkersPage(asked, list(page), page, len(everyone), traits, pair_of(axes) if axes else [], pictures)
+
+
+def _map(axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
+    spots = [
+        Spot(row.worker.pk, row.worker.code, row.address, row.judgements, row.worker.traits, row.place)
+        for row in chosen
+        if row.place
+    ]
+    return [map_picture(axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
+
+
+def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: Axes | None) -> list[Row]:
+    """Every worker of the project. Two statements, and those that the version keeps in memory."""
+    standing = Judgement.objects.filter(project=project, retraction=None).order_by()
+    given = Counter(dict(standing.values_list("worker").annotate(Count("pk"))))
+    workers = list(Worker.objects.filter(project=project))
+    for worker in workers:
+        worker.project = project  # spares a query for each address
+    if snapshot is None or axes is None:
+        return [Row(worker, given[worker.pk]) for worker in workers]
+    known = _Known(tally_of(snapshot), places_on_map(axes), places(axes.fitted.worker_ids))
+    return [known.row(worker, given[worker.pk]) for worker in workers]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What a version knows of its workers, and where each stands in its arrays."""
+
+    tally: Tally
+    stands: list[Place]
+    at: dict[int, int]
+
+    def row(self, worker: Worker, given: int) -> Row:
+        place = self.at.get(worker.pk)
+        if place is None:
+            return Row(worker, given)
+        decided, median = int(self.tally.decided[place]), float(self.tally.median_ms[place])
+        return Row(
+            worker=worker,
+            judgements=given,
+            decided=decided,
+            agreement=int(self.tally.agreed[place]) / decided if decided else None,
+            foreseen=int(self.tally.foreseen[place]) / decided if decided else None,
+            seconds=None if np.isnan(median) else median / 1000,
+            place=self.stands[place] if self.stands else None,
+        )
+
+
+def _matches(worker: Worker, words: str) -> bool:
+    wanted = words.casefold()
+    told = " ".join(f"{name}: {answer}" for name, answer in worker.traits.items())
+    return wanted in worker.code.casefold() or wanted in told.casefold()
+
+
+def worker_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
+    """Every worker, as the table and the map show them, for a file."""
+    axes = axes_of(snapshot)
+    pair: list[Any] = [each.number for each in pair_of(axes)] or ["", ""]
+    for row in workers_of_project(snapshot.project, snapshot, axes):
+        place = row.place
+        x, y = ([place.x, place.x_sd], [place.y, place.y_sd]) if place else (["", ""], ["", ""])
+        facts = [row.worker.code, row.worker.state, row.judgements, row.decided]
+        shares = ["" if share is None else share for share in (row.agreement, row.foreseen, row.seconds)]
+        yield [*facts, *shares, pair[0], *x, pair[1], *y, snapshot.number, snapshot.last_sequence]

@@ -1,0 +1,131 @@
+"""The judgements a version has learned from, beside what the crowd and each worker's own model make of them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from django.db.models import Q, QuerySet
+from numpy.typing import NDArray
+
+from annotation.models import Judgement
+from modelling.inputs import PREFERENCE
+from modelling.models import ModelSnapshot
+from modelling.snapshots import Fitted, load_fitted
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+USERS_AT_ONCE = 200
+NEVER = 1e-12  # no probability is so small that an answer would be infinitely surprising
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """For each worker of a version, by position: how many answers, and how many of the decided ones were expected.
+
+    `agreed` are those the consensus expects, `foreseen` those the worker's own predicted scores expect; `median_ms` is
+    not a number where no time is known.
+    """
+
+    answers: Ints
+    decided: Ints
+    agreed: Ints
+    foreseen: Ints
+    median_ms: Floats
+
+
+def learned_from(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
+    """The judgements that stood when the version was made, skipped ones left out."""
+    standing = Q(retraction=None) | Q(retraction__sequence__gt=snapshot.last_sequence)
+    events = Judgement.objects.filter(project=snapshot.project_id, sequence__lte=snapshot.last_sequence)
+    return events.filter(standing, choice__in=list(PREFERENCE))
+
+
+def tally_of(snapshot: ModelSnapshot) -> Tally:
+    """Counted once for each version: what it has learned from never changes."""
+    return _tally(snapshot, snapshot.checksum)
+
+
+@lru_cache(maxsize=8)
+def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
+    fitted = load_fitted(snapshot)
+    fields = ("worker", "item_lo", "item_hi", "choice", "response_ms")
+    rows = learned_from(snapshot).order_by().values_list(*fields)
+    worker_at, item_at = places(fitted.worker_ids), places(fitted.item_ids)
+    known = [row for row in rows if row[0] in worker_at and row[1] in item_at and row[2] in item_at]
+    u, a, b = (
+        np.array([at[row[n]] for row in known], dtype=np.int64) for n, at in enumerate((worker_at, item_at, item_at))
+    )
+    y = np.array([PREFERENCE[row[3]] for row in known], dtype=np.float64)
+    ms = np.array([np.nan if row[4] is None else row[4] for row in known], dtype=np.float64)
+    return _counted(fitted, (u, a, b, y), ms)
+
+
+def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats) -> Tally:
+    u, a, b, y = labels
+    consensus = fitted.model.predict_consensus()
+    decided, sides = y != 0.5, np.sign(y - 0.5)
+    agreed = decided & (np.sign(consensus[a] - consensus[b]) == sides)
+    foreseen = decided & (np.sign(own_differences(fitted, u, a, b)) == sides)
+    n = len(fitted.worker_ids)
+    return Tally(
+        answers=np.bincount(u, minlength=n),
+        decided=np.bincount(u[decided], minlength=n),
+        agreed=np.bincount(u[agreed], minlength=n),
+        foreseen=np.bincount(u[foreseen], minlength=n),
+        median_ms=medians(u, ms, n),
+    )
+
+
+def places(ids: Ints) -> dict[int, int]:
+    return {int(pk): place for place, pk in enumerate(ids)}
+
+
+def own_differences(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> Floats:
+    """E[f_u(a) - f_u(b)] of each label, for a few hundred workers at a time."""
+    out = np.zeros(len(u))
+    for start in range(0, len(fitted.worker_ids), USERS_AT_ONCE):
+        rows = np.flatnonzero((u >= start) & (u < start + USERS_AT_ONCE))
+        if len(rows):
+            users = np.unique(u[rows])
+            F = fitted.model.predict_utilities(users=users)
+            column = np.searchsorted(users, u[rows])
+            out[rows] = F[a[rows], column] - F[b[rows], column]
+    return out
+
+
+def medians(u: Ints, values: Floats, n: int) -> Floats:
+    """The median of each worker's values; not a number where there is none."""
+    known = np.isfinite(values)
+    order = np.lexsort((values[known], u[known]))
+    sorted_values, counts = values[known][order], np.bincount(u[known], minlength=n)
+    first = np.cumsum(counts) - counts
+    has = counts > 0
+    out = np.full(n, np.nan)
+    low, high = first + (counts - 1) // 2, first + counts // 2
+    out[has] = (sorted_values[low[has]] + sorted_values[high[has]]) / 2
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """Of each judgement: the probability that its first item is preferred, by its worker and by a typical one."""
+
+    own: Floats
+    crowd: Floats
+
+
+def chances(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> Chances:
+    """What the version expects of these pairs."""
+    if not len(u):
+        return Chances(np.zeros(0), np.zeros(0))
+    return Chances(fitted.model.predict_proba(u, a, b), fitted.model.predict_consensus_proba(a, b))
+
+
+def surprise(p: Floats, y: Floats) -> Floats:
+    """In bits: how unexpected it is that a was preferred (y = 1) or b (0) where a was expected with probability p.
+
+    A tie counts as half of each, as it does for the model.
+    """
+    safe = np.clip(p, NEVER, 1.0 - NEVER)
+    return np.asarray(-(y * np.log2(safe) + (1.0 - y) * np.log2(1.0 - safe)))
