@@ -230,7 +230,7 @@ def history_picture(history: list[ConsensusScore]) -> Picture:
         ]
         for each in history[::-1]
     ]
-    title = _("Score over the versions, with 95 % interval")
+    title = _("Score over versions, 95 % interval")
     return Picture("history", title, words, [trace], layout, height=340, table=Table(columns, rows))
 
 

@@ -70,7 +70,7 @@ def map_picture(project: Project, axes: Axes, spots: list[Spot], on_page: set[in
     words = _("Map of %(n)d workers: %(x)s across, %(y)s up.") % titles
     layout = {
         "xaxis": axis(_axis_title(pair[0])),
-        "yaxis": axis(_axis_title(pair[1]), scaleanchor="x"),
+        "yaxis": axis(_axis_title(pair[1])),
         "showlegend": bool(trait),
     }
     return Picture("workers", _("Who thinks alike"), words, traces, layout, height=560)

@@ -189,6 +189,7 @@ def causes_picture(preferences: list[Preference]) -> Picture:
         "barmode": "relative",
         "xaxis": axis(_("Difference from the crowd")),
         "yaxis": {"autorange": "reversed", "type": "category"},
+        "legend": {"orientation": "h", "y": -0.2},
     }
     rows = [
         [each.score.item.key, *(round(cause.value, 3) for cause in each.causes), round(each.rest, 3)]

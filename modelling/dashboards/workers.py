@@ -57,8 +57,9 @@ class Row:
     place: Place | None = None
 
     @property
-    def traits(self) -> list[tuple[str, Any]]:
-        return list(self.worker.traits.items())
+    def told(self) -> str:
+        """What the worker said about themselves."""
+        return "; ".join(f"{name}: {answer}" for name, answer in self.worker.traits.items())
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedO
     """One page of the workers, searched and sorted as asked, and the map of all who match."""
     axes = axes_of(snapshot) if snapshot else None
     everyone = workers_of_project(project, snapshot, axes)
-    chosen = [row for row in everyone if _matches(row.worker, asked.words)]
+    chosen = [row for row in everyone if _matches(row, asked.words)]
     chosen.sort(key=lambda row: (ORDERS[asked.order][1](row), row.worker.pk))
     page = Paginator(chosen, PER_PAGE).get_page(asked.page)
     traits = traits_in([row.worker.traits for row in everyone])
@@ -146,10 +147,9 @@ class _Known:
         )
 
 
-def _matches(worker: Worker, words: str) -> bool:
+def _matches(row: Row, words: str) -> bool:
     wanted = words.casefold()
-    told = " ".join(f"{name}: {answer}" for name, answer in worker.traits.items())
-    return wanted in worker.code.casefold() or wanted in told.casefold()
+    return wanted in row.worker.code.casefold() or wanted in row.told.casefold()
 
 
 def worker_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
