@@ -10,8 +10,11 @@ from django.core.exceptions import PermissionDenied
 from django.core.signing import BadSignature
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.crypto import salted_hmac
 
+from annotation import statements
 from annotation.models import Membership, Project, Worker
+from annotation.models.workers import CODE_ALPHABET, CODE_LENGTH, worker_code
 
 Role = Membership.Role
 # Each role may also do what the roles before it may.
@@ -52,10 +55,20 @@ def worker_of(request: HttpRequest, project: Project) -> Worker | None:
         code = request.get_signed_cookie(_cookie_name(project), salt=_salt(project), max_age=WORKER_COOKIE_SECONDS)
     except (KeyError, BadSignature):
         return None
-    worker = Worker.objects.filter(project=project, code=code).exclude(state=Worker.State.WITHDRAWN).first()
-    if worker is not None:
-        worker.project = project  # spares everyone who asks for it a query
+    worker = statements.worker_by_code(project, code)
+    if worker is None or worker.state == Worker.State.WITHDRAWN:
+        return None
+    worker.project = project  # spares everyone who asks for it a query
     return worker
+
+
+def code_for_newcomer(request: HttpRequest, project: Project) -> str:
+    """The code of whoever joins in this browser: the same for every press of Start, told by the cookie of its token."""
+    browser = request.META.get("CSRF_COOKIE")
+    if browser is None:
+        return worker_code()
+    digest = salted_hmac(f"code of a newcomer to project {project.pk}", browser, algorithm="sha256").digest()
+    return "".join(CODE_ALPHABET[byte % len(CODE_ALPHABET)] for byte in digest[:CODE_LENGTH])
 
 
 def remember_worker(response: HttpResponse, worker: Worker) -> None:

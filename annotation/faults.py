@@ -1,4 +1,4 @@
-"""Named points at which a test makes the process fail: killed, out of disk, or with an error.
+"""Named points at which a test makes the process fail: killed, stopped, out of disk, or with an error.
 
 `hit` does nothing unless a plan was armed, and a plan can be armed only where the settings allow it: in tests.
 Plans: "point=rename,action=exit9,nth=3" (the third time that point is passed), "seed=17,p=0.05" (any, by chance).
@@ -14,7 +14,8 @@ from random import Random
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-ACTIONS = ("exit9", "raise", "enospc")
+ACTIONS = ("exit9", "stop", "raise", "enospc")
+SIGNALS = {"exit9": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class InjectedFault(Exception):
@@ -74,8 +75,9 @@ def read(words: str) -> Plan:
 
 
 def _fail(action: str, point: str) -> None:
-    if action == "exit9":
-        os.kill(os.getpid(), signal.SIGKILL)
+    if action in SIGNALS:
+        os.kill(os.getpid(), SIGNALS[action])
+        return
     if action == "enospc":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     raise InjectedFault(point)

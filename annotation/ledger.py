@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import UTC
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import F
 from django.utils.module_loading import import_string
 
+from annotation import statements
 from annotation.models import EventHead, Judgement, Retraction
 
 Event = Judgement | Retraction
@@ -24,23 +24,12 @@ def append(events: Sequence[Event]) -> None:
     if not events:
         return
     project_id = events[0].project_id
-    last, previous = take_sequences(project_id, len(events))
+    last, previous = statements.take_sequences(project_id, len(events))
     for sequence, event in enumerate(events, start=last - len(events) + 1):
         event.sequence, event.previous_hash = sequence, previous
         previous = event.hash = fingerprint(event)
-    type(events[0])._default_manager.bulk_create(events, batch_size=500)  # type: ignore[arg-type]
-    EventHead.objects.filter(project_id=project_id).update(hash=previous)
-
-
-def take_sequences(project_id: int, count: int) -> tuple[int, str]:
-    """The last of `count` new sequence numbers, and the hash of the event before them."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE annotation_eventhead SET sequence = sequence + %s WHERE project_id = %s RETURNING sequence, hash",
-            [count, project_id],
-        )
-        sequence, previous = cursor.fetchone()
-    return sequence, previous
+    statements.insert(events)
+    statements.set_head(project_id, previous)
 
 
 def announce(project_id: int) -> None:

@@ -5,6 +5,8 @@ next; whoever lost the claim can neither publish nor speak for the project any m
 """
 
 import logging
+import math
+import os
 import socket
 import sys
 import time
@@ -18,7 +20,8 @@ from django.utils import timezone
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import Moment, moment_of
 from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
-from modelling.troubles import words_for
+from modelling.snapshots import CODE_VERSION
+from modelling.troubles import KILLED, words_for
 
 log = logging.getLogger("concord.updater")
 
@@ -29,6 +32,7 @@ FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=10)
 FAILURES = 3  # in a row, after which the pause is the longest at once
 EVERY_SECOND = 1.0
+STAGES = {"read": "reading", "fit": "fitting", "compare": "comparing"}  # whatever else a fit reports is choosing
 FREE: dict[str, Any] = {"owner": "", "lease_until": None, "progress": {}}
 CALM: dict[str, Any] = {**FREE, "attempts": 0, "not_before": None}
 Condition = UpdateState.Condition
@@ -41,20 +45,59 @@ class LostClaim(Exception):
 def claim_one(owner: str, only: Project | None = None) -> Project | None:
     """The project whose version is oldest and that is now ours, if any is behind and free."""
     for state in _free_states(only).order_by(F("current__created_at").asc(nulls_first=True), "pk"):
-        if is_behind(state) and _free_states(only).filter(pk=state.pk).update(
-            owner=owner, lease_until=timezone.now() + LEASE, attempts=F("attempts") + 1
-        ):
+        if is_behind(state) and not _rests_after_kills(state) and _claim(state, owner):
             return state.project
     return None
+
+
+def _claim(state: UpdateState, owner: str) -> bool:
+    free = _free_states(None).filter(pk=state.pk)
+    return bool(free.update(owner=owner, lease_until=timezone.now() + LEASE, attempts=F("attempts") + 1))
 
 
 def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
     now = timezone.now()
     _make_missing_states()
-    free = UpdateState.objects.select_related("project").filter(
+    free = UpdateState.objects.select_related("project", "current").filter(
         Q(lease_until=None) | Q(lease_until__lt=now), Q(not_before=None) | Q(not_before__lte=now)
     )
     return free if only is None else free.filter(project=only)
+
+
+def _rests_after_kills(state: UpdateState) -> bool:
+    """Whoever worked on this project was killed again and again: it is left alone for a while, and that is said."""
+    if not state.owner or state.attempts < FAILURES:
+        return False
+    killed = UpdateState.objects.filter(pk=state.pk, owner=state.owner, lease_until=state.lease_until)
+    pause = timezone.now() + LONGEST_PAUSE
+    if killed.update(not_before=pause, condition=Condition.DEGRADED, words=KILLED, **FREE) and state.words != KILLED:
+        log.error("the update was killed %d times in a row", state.attempts, extra={"project": state.project.slug})
+    return True
+
+
+def owner_here() -> str:
+    """A name for this process that no other updater has."""
+    return f"{socket.gethostname()[:25]}-{os.getpid()}"
+
+
+def release_claims_of_the_dead() -> None:
+    """Claims of updaters that were killed on this machine need not run out by themselves."""
+    host = socket.gethostname()[:25]
+    for state in UpdateState.objects.filter(owner__startswith=f"{host}-", lease_until__isnull=False):
+        pid = state.owner.removeprefix(f"{host}-")
+        if pid.isdigit() and not _is_alive(int(pid)):
+            ours = UpdateState.objects.filter(pk=state.pk, owner=state.owner)
+            ours.update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != os.getpid()
 
 
 def _make_missing_states() -> None:
@@ -64,8 +107,10 @@ def _make_missing_states() -> None:
 
 
 def is_behind(state: UpdateState) -> bool:
-    """A full batch of events, or fewer that have waited a minute, or changed inputs of a project that has events."""
+    """A full batch of events, or fewer that have waited a minute; or other inputs, or a version of older code."""
     wanted = moment_of(state.project)
+    if state.current and state.current.code_version != CODE_VERSION:
+        return True
     new = wanted.sequence - state.done_sequence
     if wanted.sequence and wanted.inputs_revision > state.done_inputs_revision:
         return True
@@ -124,15 +169,20 @@ class Heartbeat:
         self.project, self.owner, self.clock = project, owner, clock
         self.last = clock()
 
-    def __call__(self, what: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+    def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
         if self.clock() - self.last < EVERY_SECOND:
             return
-        self.last = self.clock()
-        progress = {"what": what, "iteration": iteration, "share": iteration / most if most else 0.0}
-        self.say({**progress, "change": float(f"{change:.3g}")})
+        self.say(stage, iteration, most, change)
 
-    def say(self, progress: dict[str, Any]) -> None:
-        """The page and the terminal show this; LostClaim where somebody else has taken over."""
+    def say(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+        """The page and the terminal show this now; LostClaim where somebody else has taken over."""
+        self.last = self.clock()
+        progress = {
+            "what": STAGES.get(stage, "choosing"),
+            "iteration": iteration,
+            "share": round(min(iteration / most, 1.0), 3) if most else 0.0,
+            "change": float(f"{change:.3g}") if math.isfinite(change) else 0.0,
+        }
         beat()
         ours = UpdateState.objects.filter(project=self.project, owner=self.owner)
         if not ours.update(lease_until=timezone.now() + LEASE, progress=progress):
@@ -149,7 +199,10 @@ def progress_line(project: Project, progress: dict[str, Any]) -> str:
 
 
 def beat() -> None:
-    UpdaterBeat.objects.update_or_create(name=socket.gethostname()[:80], defaults={"seen_at": timezone.now()})
+    """An updater lives on this machine."""
+    name, now = socket.gethostname()[:80], timezone.now()
+    if not UpdaterBeat.objects.filter(name=name).update(seen_at=now):
+        UpdaterBeat.objects.update_or_create(name=name, defaults={"seen_at": now})
 
 
 def updater_is_alive() -> bool:

@@ -24,6 +24,7 @@ def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = Non
         t_prior=settings.consensus_prior,
         personal_variance=settings.personal_variance or "auto",
         random_state=settings.seed,
+        track_bound=True,
         progress=progress,
     )
     X_items = features.transform(texts, numeric=numeric_columns(inputs)) if kernel else None

@@ -22,7 +22,7 @@ LABELS = {
     "personal_variance": gettext_lazy("how much tastes may differ"),
     "consensus_variance": gettext_lazy("expected spread of the consensus"),
     "consensus_certainty": gettext_lazy("weight of that expectation"),
-    "refit_growth": gettext_lazy("start again when the judgements have grown by"),
+    "refit_growth": gettext_lazy("start again when the judgements have grown by the factor"),
     "seed": gettext_lazy("random seed"),
 }
 HELP = {
@@ -35,7 +35,9 @@ HELP = {
         "changes nothing."
     ),
     "kernel": gettext_lazy(
-        "By this the model guesses at items that few people have judged. What people judged always counts for more."
+        "By this the model guesses at items that few people have judged; what people judged always counts for more. "
+        "Form is length, punctuation and readability; meaning is word vectors; own numbers are the columns feature:… "
+        "of the import."
     ),
     "personal_variance": gettext_lazy(
         "Small: everybody is expected to be close to the consensus. Large: everybody may go their own way. "
@@ -54,11 +56,11 @@ HELP = {
     "seed": gettext_lazy("The same judgements, settings and seed give the same ranking, to the last digit."),
 }
 KERNEL_WORDS = {
-    TEXTS: gettext_lazy("their texts: form, words and word vectors"),
-    SURFACE: gettext_lazy("only the form of their texts: length, punctuation, readability"),
-    VECTORS: gettext_lazy("only their word vectors: what they are about"),
-    NUMERIC: gettext_lazy("only their own numbers (columns feature:… of the import)"),
-    NONE: gettext_lazy("nothing: every item stands alone"),
+    TEXTS: gettext_lazy("texts: form, words, meaning"),
+    SURFACE: gettext_lazy("only the form of the texts"),
+    VECTORS: gettext_lazy("only the meaning of the texts"),
+    NUMERIC: gettext_lazy("only the items' own numbers"),
+    NONE: gettext_lazy("nothing: each item alone"),
 }
 
 

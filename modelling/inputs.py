@@ -86,7 +86,9 @@ def read_inputs(project: Project, moment: Moment | None = None) -> Inputs:
     items = [item for item in Item.objects.filter(project=project) if item.active or item.pk in judged]
     workers = [worker for worker in Worker.objects.filter(project=project) if worker.pk in answering]
     at_items, at_workers = Places.of(ids_of(items)), Places.of(ids_of(workers))
-    labels = PairwiseLabels(u=at_workers[log.worker], a=at_items[log.lo], b=at_items[log.hi], y=log.y)
+    u, a, b = at_workers[log.worker], at_items[log.lo], at_items[log.hi]
+    order = np.lexsort((log.y, b, a, u))  # the same answers give the same model, whoever was quicker
+    labels = PairwiseLabels(u=u[order], a=a[order], b=b[order], y=log.y[order])
     faults.hit("read_labels")
     return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items))
 

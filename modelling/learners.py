@@ -30,7 +30,7 @@ class Learner:
         model, features = fit(inputs, settings, progress=progress)
         active = np.flatnonzero([item.active for item in inputs.items])
         fitted = Fitted(model, features, ids_of(inputs.items), ids_of(inputs.workers), active)
-        progress("comparing")
+        progress("compare")
         return cls(fitted, Rivals.fitted_beside(fitted, progress))
 
     def gone_on(self, news: News) -> "Learner":

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,8 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import get_channel_layer
 from django.conf import settings
 from django.contrib.auth import get_user
+from django.db import DatabaseError
+from redis.exceptions import RedisError
 
 from annotation.access import Role, may
 from annotation.models import EventHead, Project
@@ -29,7 +32,8 @@ log = logging.getLogger("concord.live")
 POLL_SECONDS = 0.5
 SEND_SECONDS = 1.0
 RECHECK_SECONDS = 30.0
-NOT_ALLOWED, LOGGED_OUT, TOO_MANY, NO_TALK, NO_BYTES = 4403, 4401, 4429, 1008, 1003
+NOT_ALLOWED, LOGGED_OUT, TOO_MANY, NO_TALK, NO_BYTES, TRY_LATER = 4403, 4401, 4429, 1008, 1003, 1013
+AWAY = (RedisError, DatabaseError, OSError)  # what serves the messages is gone for a while
 SOCKETS_PER_PROJECT = 500
 SOCKETS_PER_PERSON = 5  # in each web process
 
@@ -69,7 +73,7 @@ class Watcher:
                 for project_id, standing in (await standings(list(self.sockets))).items():
                     await self._tell(project_id, standing)
                 self.troubled = False
-            except Exception as error:  # the database or Redis is away for a while: the next round tries again
+            except AWAY as error:  # the next round tries again
                 if not self.troubled:
                     log.warning("no live messages just now: %s", type(error).__name__)
                 self.troubled = True
@@ -101,13 +105,25 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
     seat: Seat | None = None
     told: tuple[Standing, float] = ({}, 0.0)
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """However it ends, the seat is free again: `disconnect` is not called when the channel layer breaks."""
+        try:
+            await super().__call__(scope, receive, send)
+        except AWAY as error:  # the page opens another socket later
+            log.warning("a live page was closed: %s", type(error).__name__)
+            with suppress(RuntimeError):
+                await send({"type": "websocket.close", "code": TRY_LATER})
+        finally:
+            if self.seat is not None:
+                watcher.leave(self.seat)
+
     async def connect(self) -> None:
         seat = await self._allowed_seat()
         if seat is None or not watcher.has_room_for(seat):
             await self._turn_away(NOT_ALLOWED if seat is None else TOO_MANY)
             return
         watcher.watch(seat)
-        self.seat = seat  # from here on leaving counts
+        self.seat = seat
         await self.channel_layer.group_add(group_name(seat.project_id), self.channel_name)
         await self.accept()
         await self._say((await standings([seat.project_id]))[seat.project_id])
@@ -120,7 +136,6 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
 
     async def disconnect(self, code: int) -> None:
         if self.seat is not None:
-            watcher.leave(self.seat)
             await self.channel_layer.group_discard(group_name(self.seat.project_id), self.channel_name)
 
     async def standing(self, event: dict[str, Any]) -> None:

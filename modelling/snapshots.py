@@ -83,17 +83,20 @@ def _shared(project: Project, checksum: str) -> Fitted:
 
 
 def read_fitted(project: Project, checksum: str) -> Fitted:
-    """An estimator of one's own, which may go on learning."""
+    """An estimator of one's own, which may go on learning; Damaged if other code wrote its arrays."""
     return fitted_from(arrays.load(project, checksum))
 
 
 def fitted_from(stored: arrays.Arrays) -> Fitted:
     """The estimator that `arrays_of` wrote."""
-    return Fitted(
-        model=CrowdGPPL.from_state(part(stored, "model.")),
-        features=TextFeatures.from_state(part(stored, "features.")),
-        **{name: stored[name] for name in IDS},
-    )
+    try:
+        return Fitted(
+            model=CrowdGPPL.from_state(part(stored, "model.")),
+            features=TextFeatures.from_state(part(stored, "features.")),
+            **{name: stored[name] for name in IDS},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise arrays.Damaged("written by other code") from error
 
 
 def arrays_of(fitted: Fitted) -> arrays.Arrays:

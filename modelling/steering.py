@@ -13,6 +13,7 @@ from annotation.access import Role, members_only
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling import searching, versions
+from modelling.dashboards.foretold import scoreboard
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.searches import search_part
 from modelling.dashboards.versions import comparison, version_page, versions_page
@@ -23,7 +24,8 @@ from modelling.views import Facts, dashboard
 
 @dashboard("model.html")
 def model(request: HttpRequest, freshness: Freshness) -> Facts:
-    return {"versions": versions_page(freshness.project, _number(request, "page") or 1)}
+    versions = versions_page(freshness.project, _number(request, "page") or 1)
+    return {"versions": versions, "scoreboard": scoreboard(freshness.project, freshness.revision)}
 
 
 @dashboard("version.html")

@@ -15,6 +15,10 @@ TOO_LARGE = gettext_noop(
     "This study is too large for the memory limit of the model: fewer components or inducing points need less. "
     "The last good version is shown."
 )
+KILLED = gettext_noop(
+    "The update was stopped from outside several times in a row: this study may be too large for the memory limit of "
+    "this machine. It is tried again every ten minutes; the last good version is shown."
+)
 DISK_FULL = gettext_noop("The disk is full, so no new version could be stored. The last good version is shown.")
 NO_SENSE = gettext_noop(
     "The numbers of this study could not be brought into a ranking: look for extreme values among its own columns. "

@@ -57,6 +57,7 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
     if parent and known and news and may_step(parent, news, settings):
         source, learner = news, known.gone_on(news)
     else:
+        heartbeat.say("read")
         source = read_inputs(project, moment)
         if words := too_little_in(source):
             finish(project, owner, moment, current=None, words=words)
@@ -84,7 +85,7 @@ def recall(parent: ModelSnapshot | None) -> Learner | None:
         return _remembered.pop(parent.checksum)
     try:
         return Learner.stored_in(arrays.load(parent.project, parent.checksum))
-    except (arrays.Damaged, KeyError):
+    except arrays.Damaged:
         return None
 
 

@@ -170,7 +170,7 @@ const settled = (entry, outcome, body) => {
   if (outcome === "already" && entry.kind === "judgement") page.notice(page.say("already"));
   else if (outcome !== "done") page.notice(`${body.title} ${body.detail}`);
   if (!body.next) sender.catchUp();
-  keepOutdated(false);
+  outdated.clear();
   refresh();
 };
 
@@ -180,26 +180,37 @@ const learned = (next) => {
   refresh();
 };
 
-// A page whose token has run out is loaded anew, once: the answers wait on this device.
-const outdatedKey = `${root.dataset.store}/outdated`;
-const keepOutdated = (value) => {
-  try {
-    if (value) sessionStorage.setItem(outdatedKey, "1");
-    else sessionStorage.removeItem(outdatedKey);
-  } catch { /* without storage the worker is asked to reload */ }
+// What this tab remembers until it is closed. Without storage it counts as remembered: nothing is repeated for ever.
+const remembered = (what) => {
+  const key = `${root.dataset.store}/${what}`;
+  const attempt = (action) => {
+    try {
+      return action();
+    } catch {
+      return true;
+    }
+  };
+  return {
+    set: () => attempt(() => sessionStorage.setItem(key, "1")),
+    clear: () => attempt(() => sessionStorage.removeItem(key)),
+    isSet: () => attempt(() => sessionStorage.getItem(key) !== null),
+  };
 };
-const wasOutdated = () => {
-  try {
-    return sessionStorage.getItem(outdatedKey) !== null;
-  } catch {
-    return true;
-  }
+
+const outdated = remembered("outdated"); // a page whose token has run out is loaded anew, once
+const toldOfStrays = remembered("strays");
+
+const tellOfStrays = () => {
+  const count = store.strays();
+  if (!count || toldOfStrays.isSet()) return;
+  toldOfStrays.set();
+  page.notice(page.say("strays", { n: count }));
 };
 
 const halted = (outcome, body) => {
   stopped = true;
-  if (outcome === "outdated" && !wasOutdated()) {
-    keepOutdated(true);
+  if (outcome === "outdated" && !outdated.isSet()) {
+    outdated.set();
     reload();
     return;
   }
@@ -279,5 +290,6 @@ page.onReason(giveReason);
 page.onUndo(undo);
 page.onReload(reload);
 startKeys();
+tellOfStrays();
 refresh();
 if (store.entries().length) sender.send();

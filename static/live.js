@@ -82,6 +82,7 @@
 
   // Said only after a while: a short break heals before anybody reads about it.
   const paused = (now) => {
+    live.dataset.state = now ? "paused" : "live";
     window.clearTimeout(saying);
     saying = now ? window.setTimeout(() => { note.hidden = false; }, SAY_AFTER) : null;
     if (!now) note.hidden = true;

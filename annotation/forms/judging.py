@@ -1,6 +1,8 @@
 """What a worker may say about a pair."""
 
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -34,24 +36,42 @@ class Words(forms.CharField):
         return super().to_python(value) or ""
 
 
-class JudgementForm(forms.Form):
-    """Unknown fields are ignored: a browser cannot set who judged, when, or with what weight."""
+class Milliseconds(forms.FloatField):
+    """A whole number that a column can hold; the service clips it to the lease."""
 
-    uuid = forms.UUIDField(validators=[not_nil])
-    assignment = forms.UUIDField()
-    choice = forms.ChoiceField(choices=CHOICES)
-    skip_reason = forms.ChoiceField(choices=Judgement.SkipReason.choices, required=False)
-    response_ms = forms.FloatField(required=False)
-    note = Words(required=False, max_length=NOTE_LENGTH, validators=[storable])
-
-    def clean_response_ms(self) -> int | None:
-        """A whole number that a column can hold; the service clips it to the lease."""
-        value = self.cleaned_data["response_ms"]
-        return None if value is None else int(min(max(value, -1), 2_000_000_000))
+    def clean(self, value: object) -> int | None:
+        number = super().clean(value)
+        return None if number is None else int(min(max(number, -1), 2_000_000_000))
 
 
-class RetractionForm(forms.Form):
-    """Which judgement is taken back, and the id that makes sending it twice harmless."""
+class WrongField(Exception):
+    """Which field cannot be taken, why, and whether it was simply not there."""
 
-    uuid = forms.UUIDField(validators=[not_nil])
-    judgement = forms.UUIDField()
+    def __init__(self, field: str, words: str, *, missing: bool) -> None:
+        super().__init__(field)
+        self.field, self.words, self.missing = field, words, missing
+
+
+# What a browser may say. Anything else is ignored: it cannot set who judged, when, or with what weight.
+Fields = Mapping[str, forms.Field]
+JUDGEMENT: Fields = {
+    "uuid": forms.UUIDField(validators=[not_nil]),
+    "assignment": forms.UUIDField(),
+    "choice": forms.ChoiceField(choices=CHOICES),
+    "skip_reason": forms.ChoiceField(choices=Judgement.SkipReason.choices, required=False),
+    "response_ms": Milliseconds(required=False),
+    "note": Words(required=False, max_length=NOTE_LENGTH, validators=[storable]),
+}
+# Which judgement is taken back, and the id that makes sending it twice harmless.
+RETRACTION: Fields = {"uuid": forms.UUIDField(validators=[not_nil]), "judgement": forms.UUIDField()}
+
+
+def checked(fields: Fields, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What the payload says in these fields. A Form would copy them all first, and take five times as long."""
+    values = {}
+    for name, field in fields.items():
+        try:
+            values[name] = field.clean(payload.get(name))
+        except ValidationError as error:
+            raise WrongField(name, error.messages[0], missing=not payload.get(name)) from None
+    return values

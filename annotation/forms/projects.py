@@ -99,7 +99,10 @@ class ProjectForm(forms.ModelForm):
         """The fields as the page shows them."""
         parts = [
             (_("What workers read"), ["title", "slug", "question", "instructions", "consent", "language", "direction"]),
-            (_("What workers see and may answer"), ["ties_allowed", "reason_asked", "group_shown", "listed", "ranking_public"]),
+            (
+                _("What workers see and may answer"),
+                ["ties_allowed", "reason_asked", "group_shown", "listed", "ranking_public"],
+            ),
             (_("Who judges what"), ["pairs", *NUMBERS]),
             (_("What workers are asked about themselves"), ["questionnaire"]),
         ]

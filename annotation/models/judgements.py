@@ -145,6 +145,13 @@ class Judgement(models.Model):
     def __str__(self) -> str:
         return str(self.uuid)
 
+    @property
+    def choice_shown(self) -> str:
+        """As the worker gave it: left or right, where it was for one of the two."""
+        if self.choice not in (self.Choice.LO, self.Choice.HI):
+            return self.choice
+        return "left" if (self.choice == self.Choice.LO) == self.lo_was_left else "right"
+
 
 class Retraction(models.Model):
     """A judgement taken back: an event of its own, in the same sequence and hash chain. Never changes either."""

@@ -2,7 +2,7 @@
 
 from annotation.services.erasure import erase_worker
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
-from annotation.services.leasing import add_load, enrol, lease_pairs
+from annotation.services.leasing import add_load, enrol, enrol_once, lease_pairs
 from annotation.services.projects import audit, change_project, create_project, set_membership
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "change_project",
     "create_project",
     "enrol",
+    "enrol_once",
     "erase_worker",
     "lease_pairs",
     "record_judgement",

@@ -4,10 +4,10 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from django.db.models import Q
-
+from annotation import statements
 from annotation.assignment import Candidate, Pair, choose_pair, draw_pair
-from annotation.models import Assignment, Item, Judgement, Project, Suggestion, Worker
+from annotation.models import Assignment, Judgement, Project, Suggestion, Worker
+from annotation.statements import Given
 
 QUICK_TRIES = 3
 REPEAT_AFTER = 5  # judgements between a pair and its planned repeat
@@ -24,11 +24,11 @@ class Chooser:
     def __init__(self, worker: Worker, rng: Random) -> None:
         self.worker, self.project, self.rng = worker, worker.project, rng
         within = self.project.pairs == Project.Pairs.WITHIN_GROUP
-        rows = Item.objects.filter(project=self.project, active=True).values_list("pk", "group", "load")
-        self.group = {pk: group if within else "" for pk, group, _load in rows}
-        self.load = {pk: load for pk, _group, load in rows}
-        self.suggestions = Suggestion.objects.filter(project=self.project).exists()
-        self.drawn: list[tuple[int, int, int | None, int]] = []
+        items = statements.active_items(self.project)
+        self.group = {pk: group if within else "" for pk, group, _load in items}
+        self.load = {pk: load for pk, _group, load in items}
+        self.suggestions = statements.has_suggestions(self.project)
+        self.drawn: list[Given] = []
         self.members: dict[str, list[int]] = {}
         for pk, group in self.group.items():
             self.members.setdefault(group, []).append(pk)
@@ -58,7 +58,7 @@ class Chooser:
 
     def _placed(self, lo: int, hi: int) -> Drawn:
         """The pair in its lowest free slot, either one on the left."""
-        given = self._given(Q(item_lo=lo, item_hi=hi))
+        given = [*statements.given_pair(lo, hi), *self.drawn]
         slots = {slot for one, other, slot, _worker in given if (one, other) == (lo, hi)}
         slot = next((slot for slot in range(1, self.project.redundancy + 1) if slot not in slots), None)
         return {"item_lo_id": lo, "item_hi_id": hi, "slot": slot, "lo_is_left": self.rng.random() < 0.5}
@@ -97,22 +97,22 @@ class Chooser:
 
     def _partners(self, item: int) -> list[int]:
         """The least judged of the items that this one may still be shown with."""
-        barred = self._barred(Q(item_lo=item) | Q(item_hi=item)).get(item, set())
+        barred = self._barred(statements.given_with(item)).get(item, set())
         able = [other for other in self.members[self.group[item]] if other != item and other not in barred]
         fewest = min((self.load[other] for other in able), default=0)
         return [other for other in able if self.load[other] == fewest]
 
     def _candidates(self) -> list[Candidate]:
         """Every active item with whom it may not meet: for the end of a study, when pairs are few."""
-        barred = self._barred(Q())
+        barred = self._barred(statements.given(self.project))
         return [
             Candidate(item, self.group[item], load, frozenset(barred.get(item, ()))) for item, load in self.load.items()
         ]
 
-    def _barred(self, which: Q) -> dict[int, set[int]]:
+    def _barred(self, given: list[Given]) -> dict[int, set[int]]:
         """Whom each item may not meet: the pair was given to this worker, or all its slots are taken."""
         taken, mine = Counter[tuple[int, int]](), set[tuple[int, int]]()
-        for lo, hi, slot, worker in self._given(which):
+        for lo, hi, slot, worker in [*given, *self.drawn]:
             taken[lo, hi] += slot is not None
             if worker == self.worker.pk:
                 mine.add((lo, hi))
@@ -121,8 +121,3 @@ class Chooser:
             barred.setdefault(lo, set()).add(hi)
             barred.setdefault(hi, set()).add(lo)
         return barred
-
-    def _given(self, which: Q) -> list[tuple[int, int, int | None, int]]:
-        """Every lease of these pairs, and what was drawn just now: lo, hi, slot, worker."""
-        rows = Assignment.objects.filter(which, project=self.project)
-        return [*rows.values_list("item_lo_id", "item_hi_id", "slot", "worker_id"), *self.drawn]

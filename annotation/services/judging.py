@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from annotation import ledger
+from annotation import faults, ledger, statements
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
-from annotation.refusals import AlreadyRecorded, DifferentPayload, NotOpen, NotYours, Refused, TieNotOffered, TooLate
+from annotation.refusals import (
+    AlreadyRecorded,
+    DifferentPayload,
+    LentToSomebodyElse,
+    NotOpen,
+    NotYours,
+    Refused,
+    TieNotOffered,
+    TooLate,
+)
 from annotation.services.leasing import give_again
 
 
@@ -32,11 +41,9 @@ def record_judgement(
     note: str = "",
 ) -> Receipt:
     """One stored judgement. Insert first; whatever stands against it, an answer that is stored already is replayed."""
-    leases = Assignment.objects.select_related("item_lo", "item_hi").filter(public_id=assignment, worker=worker)
-    lease = leases.first()
+    lease = statements.lease_of(worker, assignment)
     if lease is None:
-        raise NotYours
-    lease.worker, lease.project = worker, worker.project
+        raise _not_theirs(worker, assignment)
     judgement = _judgement_under(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
@@ -44,8 +51,14 @@ def record_judgement(
         done = _store(judgement, lease, note)
     except (IntegrityError, Refused) as refusal:
         return Receipt(_first_answer(judgement, refusal), created=False)
+    faults.hit("after_commit")
     ledger.announce(judgement.project_id)
     return Receipt(judgement, created=True, done=done)
+
+
+def _not_theirs(worker: Worker, assignment: uuids.UUID) -> NotYours:
+    elsewhere = Assignment.objects.filter(public_id=assignment, project=worker.project)
+    return LentToSomebodyElse() if elsewhere.exists() else NotYours()
 
 
 def to_canonical(choice: str, *, lo_is_left: bool) -> str:
@@ -89,20 +102,21 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     if judgement.choice == Judgement.Choice.TIE and not lease.tie_offered:
         raise TieNotOffered
     ledger.append([judgement])
-    Assignment.objects.filter(pk=lease.pk).update(closed_at=judgement.created_at)
+    statements.close_lease(lease, judgement.created_at)
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker
-    done = worker.judgements.filter(retraction=None).count()
+    done = statements.count_standing(worker)
     if done >= worker.project.judgements_per_worker:
         worker.state = Worker.State.FINISHED
         worker.save(update_fields=["state"])
+    faults.hit("before_commit")
     return done
 
 
 def _refuse_unless_open(worker: Worker) -> None:
     """Asked again inside the transaction: the study may just have closed, the person just have been erased."""
-    state, project_state = Worker.objects.values_list("state", "project__state").get(pk=worker.pk)
+    state, project_state = statements.states_of(worker)
     if state == Worker.State.WITHDRAWN:
         raise NotYours
     if project_state != Project.State.OPEN:

@@ -13,7 +13,9 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from annotation import statements
 from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker
+from annotation.models.workers import worker_code
 from annotation.services.choosing import Chooser, Drawn
 
 PREFETCH = 5
@@ -29,10 +31,24 @@ def enrol(
         known = PlatformIdentity.objects.filter(project=project, platform=platform, external_id=external_id)
         if identity := known.select_related("worker").first():
             return identity.worker
-    worker = Worker.objects.create(project=project, traits=traits or {}, consented_at=timezone.now())
+    worker = _newcomer(project, traits or {}, worker_code())
     if external_id:
         PlatformIdentity.objects.create(project=project, worker=worker, platform=platform, external_id=external_id)
     return worker
+
+
+def enrol_once(*, project: Project, traits: dict[str, Any], code: str) -> Worker:
+    """A new worker under this code, or the one who has it already. Whoever was erased stays erased: another code."""
+    try:
+        with transaction.atomic():
+            return _newcomer(project, traits, code)
+    except IntegrityError:
+        worker = Worker.objects.get(project=project, code=code)
+    return worker if worker.state != Worker.State.WITHDRAWN else _newcomer(project, traits, worker_code())
+
+
+def _newcomer(project: Project, traits: dict[str, Any], code: str) -> Worker:
+    return Worker.objects.create(project=project, traits=traits, code=code, consented_at=timezone.now())
 
 
 def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list[Assignment]:
@@ -44,7 +60,7 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
     if worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
         return []
     if done is None:
-        done = worker.judgements.filter(retraction=None).count()
+        done = statements.count_standing(worker)
     held = _renew(_held(worker), project, timezone.now())
     wanted = min(PREFETCH, project.judgements_per_worker - done)
     if len(held) <= FEW and len(held) < wanted and _top_up(worker, wanted, rng):
@@ -54,8 +70,7 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
 
 def _held(worker: Worker) -> list[Assignment]:
     """Open leases: what was taken back last comes first, then the others in the order given."""
-    leases = Assignment.objects.filter(worker=worker, closed_at=None).select_related("item_lo", "item_hi")
-    in_order = list(leases.order_by("pk"))
+    in_order = statements.open_leases_of(worker)
     again = [lease for lease in in_order if lease.purpose == Assignment.Purpose.AGAIN]
     return again[::-1] + [lease for lease in in_order if lease not in again]
 
@@ -84,31 +99,36 @@ def _lay_aside(lease: Assignment, now: datetime) -> None:
         add_load([(lease.item_lo_id, lease.item_hi_id)], change=-1)
 
 
-@transaction.atomic
 def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
-    """Whether any pair was added. One worker of a study at a time: they would fight for the same few pairs.
+    """Whether any pair was added. Where an undo takes a slot back meanwhile, none is: the next request draws again."""
+    try:
+        return _draw_and_take(worker, wanted, rng)
+    except IntegrityError:
+        return False
+
+
+@transaction.atomic
+def _draw_and_take(worker: Worker, wanted: int, rng: Random) -> bool:
+    """One worker of a study at a time: they would fight for the same few pairs.
 
     The lock does not hold up answers, and loads are raised last, in order of the key: nobody waits in a circle.
     """
-    Project.objects.select_for_update(no_key=True).get(pk=worker.project_id)
+    statements.hold(worker.project)
     _free_expired(worker.project, timezone.now())
-    missing = wanted - Assignment.objects.filter(worker=worker, closed_at=None).count()
+    missing = wanted - statements.count_open_leases(worker)
     chooser = Chooser(worker, rng)
     drawn = [one for _ in range(missing) if (one := chooser.draw())]
-    try:
+    if drawn:
         _take(worker, drawn)
-    except IntegrityError:  # an undo took the slot back meanwhile: the next request draws again
-        return False
-    add_load((one["item_lo_id"], one["item_hi_id"]) for one in drawn)
     return bool(drawn)
 
 
-@transaction.atomic
 def _take(worker: Worker, drawn: list[Drawn]) -> None:
     project, issued = worker.project, timezone.now()
     expires = issued + timedelta(minutes=project.lease_minutes)
     terms = {"issued_at": issued, "expires_at": expires, "tie_offered": project.ties_allowed}
-    Assignment.objects.bulk_create(Assignment(project=project, worker=worker, **terms, **one) for one in drawn)
+    statements.insert([Assignment(project=project, worker=worker, **terms, **one) for one in drawn])
+    add_load((one["item_lo_id"], one["item_hi_id"]) for one in drawn)
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
@@ -122,11 +142,10 @@ def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
 
 def _free_expired(project: Project, now: datetime) -> None:
     """Leases that ran out give their slot back; a late answer is still kept."""
-    expired = Assignment.objects.filter(project=project, closed_at=None, slot__isnull=False, expires_at__lt=now)
-    freed = list(expired.order_by("pk").values_list("pk", "item_lo", "item_hi"))
+    freed = statements.expired_leases(project, now)
     if not freed:
         return
-    expired.filter(pk__in=[pk for pk, _lo, _hi in freed]).update(slot=None)
+    Assignment.objects.filter(pk__in=[pk for pk, _lo, _hi in freed]).update(slot=None)
     add_load([(lo, hi) for _pk, lo, hi in freed], change=-1)
 
 

@@ -7,23 +7,23 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation import services
-from annotation.access import Role, members_only, remember_worker, worker_of
+from annotation import services, statements
+from annotation.access import Role, code_for_newcomer, members_only, remember_worker, worker_of
 from annotation.errors import problem, too_many
 from annotation.forms.joining import JoinForm
-from annotation.forms.judging import JudgementForm, RetractionForm
+from annotation.forms.judging import JUDGEMENT, RETRACTION, WrongField, checked
 from annotation.models import Assignment, Item, Judgement, Project, Worker
 from annotation.payloads import read_json
 from annotation.refusals import NotOpen, Refused
-from annotation.throttling import too_fast
+from annotation.throttling import too_fast, too_many_join
 
 rng = SystemRandom()
 View = Callable[..., HttpResponse]
@@ -35,7 +35,9 @@ def in_the_language_of_the_study(view: View) -> View:
 
     @wraps(view)
     def speaking(request: HttpRequest, slug: str) -> HttpResponse:
-        project = get_object_or_404(Project, slug=slug)
+        project = statements.project_by_slug(slug)
+        if project is None:
+            raise Http404
         with translation.override(language_of(project)):
             return view(request, project)
 
@@ -54,14 +56,18 @@ def workers_only(view: View) -> View:
         worker = worker_of(request, project)
         if worker is None:
             title = _("We no longer know this browser.")
-            return problem(request, 401, title, _("Your answer is kept on this device. Reload the page to go on."))
+            detail = _("Your answer is kept on this device. Reload the page to go on.")
+            return problem(request, 401, title, detail, enter=project.get_judging_url())
         if too_fast(worker):
             return too_many(request, retry_seconds=1)
         try:
             return view(request, worker)
+        except WrongField as wrong:
+            return invalid(request, wrong)
         except Refused as refused:
-            extra = {} if refused.status == 404 else {"next": task_for(worker)}
-            return problem(request, refused.status, str(refused.title), str(refused.detail), code=refused.code, **extra)
+            more = {"code": refused.code, **refused.facts()}
+            more |= {} if refused.status == 404 else {"next": task_for(worker)}
+            return problem(request, refused.status, refused.said(), str(refused.detail), **more)
 
     return known
 
@@ -102,10 +108,13 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
     """A new worker who has consented; a known one, or somebody who came here by the address, goes to the study."""
     response = redirect(project.get_judging_url())
     if request.method == "POST" and project.state == Project.State.OPEN and worker_of(request, project) is None:
+        if too_many_join(request):
+            return too_many(request, retry_seconds=1)
         form = JoinForm(project, request.POST)
         if not form.is_valid():
             return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)
-        remember_worker(response, services.enrol(project=project, traits=form.traits()))
+        code = code_for_newcomer(request, project)
+        remember_worker(response, services.enrol_once(project=project, traits=form.traits(), code=code))
     return response
 
 
@@ -125,11 +134,7 @@ def task(request: HttpRequest, worker: Worker) -> JsonResponse:
 @workers_only
 def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
     """One judgement stored, the next pairs answered. The same UUID twice: the same receipt."""
-    payload = read_json(request)
-    form = JudgementForm(payload)
-    if not form.is_valid():
-        return invalid(request, form, payload)
-    receipt = services.record_judgement(worker=worker, **form.cleaned_data)
+    receipt = services.record_judgement(worker=worker, **checked(JUDGEMENT, read_json(request)))
     next_task = task_for(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
     body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": next_task}
     return JsonResponse(body, status=201 if receipt.created else 200)
@@ -140,13 +145,10 @@ def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
 @workers_only
 def retract(request: HttpRequest, worker: Worker) -> JsonResponse:
     """One judgement taken back; its pair comes first again."""
-    payload = read_json(request)
-    form = RetractionForm(payload)
-    if not form.is_valid():
-        return invalid(request, form, payload)
-    retraction = services.retract(worker=worker, **form.cleaned_data)
-    created = retraction.uuid == form.cleaned_data["uuid"]
-    body = {"retracted": str(form.cleaned_data["judgement"]), "next": task_for(worker)}
+    asked = checked(RETRACTION, read_json(request))
+    retraction = services.retract(worker=worker, **asked)
+    created = retraction.uuid == asked["uuid"]
+    body = {"retracted": str(asked["judgement"]), "next": task_for(worker)}
     return JsonResponse(body, status=201 if created else 200)
 
 
@@ -160,13 +162,11 @@ def sample_pair(project: Project) -> list[Item]:
     return pair if len(pair) == 2 else []
 
 
-def invalid(request: HttpRequest, form: JudgementForm | RetractionForm, payload: dict[str, Any]) -> JsonResponse:
+def invalid(request: HttpRequest, wrong: WrongField) -> JsonResponse:
     """422 naming the first field that is wrong; 400 where the id that makes a retry safe is missing."""
-    field, errors = next(iter(form.errors.items()))
-    status = 400 if field == "uuid" and not payload.get("uuid") else 422
-    return problem(
-        request, status, _("The answer was not complete."), f"{errors[0]} " + _("Nothing was saved."), field=field
-    )
+    status = 400 if wrong.missing and wrong.field == "uuid" else 422
+    words = f"{wrong.words} " + _("Nothing was saved.")
+    return problem(request, status, _("The answer was not complete."), words, field=wrong.field)
 
 
 def task_for(worker: Worker, done: int | None = None, last: Judgement | None = None) -> dict[str, Any]:
@@ -174,9 +174,8 @@ def task_for(worker: Worker, done: int | None = None, last: Judgement | None = N
 
     A request that has just stored an answer knows the last two; others ask the database.
     """
-    standing = Judgement.objects.filter(worker=worker, retraction=None)
-    done = standing.count() if done is None else done
-    last = last or standing.order_by("-sequence").first()
+    done = statements.count_standing(worker) if done is None else done
+    last = last or Judgement.objects.standing().filter(worker=worker).order_by("-sequence").first()
     finished = worker.state == Worker.State.FINISHED
     leases = services.lease_pairs(worker=worker, rng=rng, done=done)
     return {

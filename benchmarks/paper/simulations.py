@@ -22,10 +22,11 @@ TRUE_COMPONENTS = (1, 3, 10, 20)
 LABEL_COUNTS = (144, 576, 2304)
 DECISIVE = ((1, 2304), (3, 2304))  # cells of c with all repeats; the others have a fifth of them
 IN_USE = 0.05  # of the largest component energy
+DIRECTIONS = 100  # of 200 labelled items, for every method alike: twice as many take five times as long
 MAKERS: dict[str, Callable[[], Any]] = {
-    "crowdgppl": lambda: CrowdGPPL(n_components=MODEL_COMPONENTS),
-    "gppl": lambda: CrowdGPPL(n_components=0),
-    "gppl_per_user": lambda: GPPLPerUser(),
+    "crowdgppl": lambda: CrowdGPPL(n_components=MODEL_COMPONENTS, n_inducing_items=DIRECTIONS),
+    "gppl": lambda: CrowdGPPL(n_components=0, n_inducing_items=DIRECTIONS),
+    "gppl_per_user": lambda: GPPLPerUser(n_inducing_items=DIRECTIONS),
 }
 
 

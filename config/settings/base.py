@@ -135,8 +135,12 @@ STORAGES = {
     "staticfiles": {"BACKEND": "config.static.HashedStaticFiles"},
 }
 
+# Called by `serve` before the first page: every static file is in its place.
+COLLECT_STATIC = "config.static.collect"
 # Dotted names called after each committed judgement, with the project's id.
 AFTER_JUDGEMENT: list[str] = []
+# The Celery application that carries hints to updaters; empty where the updater looks by itself.
+TASK_QUEUE = ""
 # Where the arrays of a snapshot live: "files" under DATA_DIR, or "table" where several machines must read them.
 SNAPSHOT_ARRAYS = "files"
 

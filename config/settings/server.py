@@ -41,6 +41,20 @@ CHANNEL_LAYERS = {
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 SNAPSHOT_ARRAYS = "table"
 
+# Updates: a hint after each judgement, and a look every five seconds for whatever no hint spoke of.
+AFTER_JUDGEMENT = ["modelling.tasks.wake"]
+TASK_QUEUE = "config.celery.app"
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 10}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "modelling.tasks.bring_up_to_date", "schedule": 5.0, "options": {"expires": 5.0}}
+}
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = True
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]

@@ -113,12 +113,12 @@ def log_loss(predictor: Predictor, labels: PairwiseLabels) -> float:
     return float(-(labels.weights * each).sum() / total) if total > 0 else 0.0
 
 
-def rest_loss(post: Posterior, labels: PairwiseLabels, rules: Rules) -> float:
-    """The held-out loss with the private rest."""
-    plain = predictor_of(post)
+def finished_losses(post: Posterior, labels: PairwiseLabels, rules: Rules) -> tuple[float, float]:
+    """The held-out loss of a finished posterior without the private rest, and with it."""
     finish = finished(post, rules, personal=True)
+    plain = predictor_of(post)
     parts = (plain.view, plain.items, plain.s, plain.W, plain.Omega, plain.s_w, finish.S_t)
-    return log_loss(RestPredictor(*parts, post, finish), labels)
+    return log_loss(plain, labels), log_loss(RestPredictor(*parts, post, finish), labels)
 
 
 def search(objective: Callable[[int], float]) -> dict[int, float]:
@@ -171,6 +171,6 @@ def choose(
     variance = variance_at(vertex(scores))
     if rest is not None:
         return Choice(variance, rest, (0.0, 0.0))
-    plain = float(np.mean([log_loss(predictor_of(candidate(s, best, quick)), s.held) for s in splits]))
-    with_rest = float(np.mean([rest_loss(candidate(s, best, quick), s.held, quick) for s in splits]))
+    losses = [finished_losses(candidate(split, best, quick), split.held, quick) for split in splits]
+    plain, with_rest = (float(np.mean(each)) for each in zip(*losses, strict=True))
     return Choice(variance, with_rest < plain, (plain, with_rest))

@@ -144,7 +144,7 @@ def rest_moments(
 
 def settle_rest(post: Posterior, finish: Finish, rules: Rules, users: IntArray | None = None) -> None:
     """Exact EP in each user's own GP (a plain GP: its cavities are proper), sites in place."""
-    t, Z = post.items.mean[:, 0] + finish.shift, post.space.times(finish.root)
+    t, Z = post.items.mean[:, 0], post.space.times(finish.root)
     for bucket in chunks(post, Z.shape[1], users):
         E = own_rows(post, Z, bucket)
         K = E @ E.swapaxes(1, 2) if E.shape[1] <= E.shape[2] else None
@@ -158,18 +158,31 @@ def settle_rest(post: Posterior, finish: Finish, rules: Rules, users: IntArray |
     finish.lam[-1] = finish.tau[-1] = 0.0
 
 
-def finished(post: Posterior, rules: Rules, personal: bool) -> Finish:
-    """The finish of a fitted posterior; its private rest only where it is wanted."""
+def finished(post: Posterior, rules: Rules, personal: bool, settle: bool = True) -> Finish:
+    """The finish of a fitted posterior: S_t; t settled with it, and a private rest, where they are wanted."""
     M = post.space.M
     if post.items.first:
         S_t, t = np.zeros((M, M)), np.zeros(M)
     elif post.n_components == 0:
-        S_t, t = post.items.cov[0].copy(), post.items.mean[:, 0].copy()
+        S_t, t = post.items.cov[0].copy(), post.items.mean[:, 0]
     else:
         S_t, t = consensus_with_tastes_integrated(post)
+    if settle and post.n_components:
+        settle_consensus(post, t)
     if not personal or post.n_components == 0:
-        return Finish(S_t, np.zeros(M), np.zeros((M, 0)), np.zeros(0), np.zeros(0))
+        return Finish(S_t, np.zeros((M, 0)), np.zeros(0), np.zeros(0), settled=settle)
     E, root = leading(personal_covariance(post) + S_t, M)
-    finish = Finish(S_t, t - post.items.mean[:, 0], E * root, post.lam.copy(), post.tau.copy(), personal=True)
+    finish = Finish(S_t, E * root, post.lam.copy(), post.tau.copy(), personal=True, settled=settle)
     settle_rest(post, finish, rules)
     return finish
+
+
+def settle_consensus(post: Posterior, t: FloatArray) -> None:
+    """t moved to its mean with tastes integrated out, and the users made exact for it.
+
+    Departure: mean field takes the users' weights for known, and credits t with what their average explains.
+    See test_the_consensus_is_nearer_to_the_truth_with_tastes_integrated_out.
+    """
+    post.items.mean[:, 0] = t
+    post.refresh_pairs()
+    post.refresh_users()

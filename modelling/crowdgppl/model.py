@@ -46,8 +46,8 @@ class CrowdGPPL(Predictions):
     batch_size: users per mini-batch; None takes all at once. Steps are (i + delay) ** -forgetting_rate.
     personal_variance: total prior variance of the personal part, or "auto": chosen on held-out training labels.
     scales: "shared" by all components, or "ard": one learned scale each, under v_prior and w_prior (shape, rate).
-    finish: give each user a private rest beside the components: True, False, or "auto": where the choice of
-    personal_variance found that it lowers the held-out loss.
+    finish: settle t with tastes integrated out, and give each user a private rest beside the components: True, False
+    (neither), or "auto": the rest only where the choice of personal_variance found that it lowers the held-out loss.
     progress: called with stage, iteration, most iterations and change.
     """
 
@@ -142,8 +142,8 @@ class CrowdGPPL(Predictions):
             post.traits = Traits.of(Z, self.user_kernel, self.n_inducing_users, post.n_components, self.random_state)
         begin(post, self._rules, self._rng)
         self._run(post)
+        post.finish = finished(post, self._rules, self.choice_.personal_rest, settle=self.finish is not False)
         hold(post, self.converged_)
-        post.finish = finished(post, self._rules, self.choice_.personal_rest)
         self._keep(post)
         return self
 
@@ -251,7 +251,10 @@ class CrowdGPPL(Predictions):
 
     @property
     def lower_bounds_(self) -> list[float]:
-        """The evidence lower bound after each iteration where it was tracked, and of the present posterior last."""
+        """The evidence lower bound after each iteration where it was tracked; last, of the present posterior.
+
+        The finish may move t off the top of the bound.
+        """
         if self._bound is None:
             self._bound = lower_bound(self._post)
         return [*self._bounds, self._bound]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,18 @@ from .users import PairMoments, Users, user_step
 
 @dataclass
 class Finish:
-    """The consensus covariance, and where `personal` is true each user's private rest."""
+    """The consensus covariance; whether t was settled with it; where `personal` is true each user's private rest."""
 
     S_t: FloatArray  # (M, M)
-    shift: FloatArray  # (M,) what the finish adds to the mean of t in personal predictions
     root: FloatArray  # (M, r): A + S_t = root root^T
     lam: FloatArray  # (P + 1,) sites of the users' own GPs
     tau: FloatArray
     personal: bool = False
+    settled: bool = False
 
     def copy(self) -> Finish:
         """The same finish, independent of this one."""
-        S_t, shift, root = self.S_t.copy(), self.shift.copy(), self.root.copy()
-        return Finish(S_t, shift, root, self.lam.copy(), self.tau.copy(), self.personal)
+        return replace(self, S_t=self.S_t.copy(), root=self.root.copy(), lam=self.lam.copy(), tau=self.tau.copy())
 
 
 @dataclass

@@ -25,7 +25,7 @@ class RestPredictor(Predictor):
     @property
     def t(self) -> FloatArray:
         """The common part of personal predictions."""
-        return self.items.mean[:, 0] + self.finish.shift
+        return self.items.mean[:, 0]
 
     @property
     def Z(self) -> FloatArray:

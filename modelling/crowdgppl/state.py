@@ -18,7 +18,7 @@ from .scales import Scales
 from .traits import Traits
 from .users import Users
 
-FINISH_FIELDS = ("S_t", "shift", "root", "lam", "tau")
+FINISH_FIELDS = ("S_t", "root", "lam", "tau")
 SCALE_FIELDS = ("prior_shape", "prior_rate", "learned", "shape", "rate")
 
 
@@ -91,15 +91,16 @@ def keep_finish(state: State, finish: Finish | None) -> None:
         return
     for name in FINISH_FIELDS:
         state[f"finish_{name}"] = getattr(finish, name)
-    state["finish_personal"] = np.array(finish.personal)
+    state["finish_personal"], state["finish_settled"] = np.array(finish.personal), np.array(finish.settled)
 
 
 def finish_from(state: State) -> Finish | None:
     """The finish that `keep_finish` wrote."""
     if "finish_personal" not in state:
         return None
-    S_t, shift, root, lam, tau = (state[f"finish_{name}"].copy() for name in FINISH_FIELDS)
-    return Finish(S_t, shift, root, lam, tau, bool(state["finish_personal"]))
+    S_t, root, lam, tau = (state[f"finish_{name}"].copy() for name in FINISH_FIELDS)
+    settled = bool(state.get("finish_settled", np.array(False)))
+    return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled)
 
 
 def scales_from(state: State, name: str) -> Scales:

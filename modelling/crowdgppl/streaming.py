@@ -70,7 +70,6 @@ def grow_items(post: Posterior, X_new: FloatArray | None, n_new: int, room: int)
         post.held = np.vstack((post.held, np.zeros((M - old, len(s)))))
     if post.finish is not None:
         post.finish.S_t = grown_covariance(post.finish.S_t, M, 1.0 / s[0])
-        post.finish.shift = np.concatenate((post.finish.shift, np.zeros(M - old)))
         prior = 1.0 / s[0] + (1.0 / (s[1:] * post.s_w)).sum()
         post.finish.root = linalg.block_diag(post.finish.root, np.sqrt(prior) * np.eye(M - old))
 
@@ -125,16 +124,19 @@ def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = IN
 
 
 def hold(post: Posterior, converged: bool) -> None:
-    """Where full iterations came to rest, the slope that is left is not followed by the updates after them.
+    """The slope that full iterations and the finish left is not followed by the updates after them.
 
     A fit stops where it predicts best, short of the top of the bound. Many small item steps would go on from there,
-    whatever the new labels say. See test_updates_without_news_leave_the_items_where_the_fit_stopped.
+    whatever the new labels say. See test_updates_without_news_leave_the_items_where_the_fit_stopped. What had not
+    come to rest is not held, but for a settled t.
     """
-    if not converged or post.n_components == 0:
+    if post.n_components == 0:
         post.held = None
         return
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
     post.held = mean_gradient(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
+    if not converged:
+        post.held[:, int(post.finish is not None and post.finish.settled) :] = 0.0
 
 
 def move_items(post: Posterior, moved: IntArray) -> None:
@@ -163,9 +165,9 @@ def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: R
         most = rules.max_iterations if post.n_components == 0 else WARM_ITERATIONS
         post.kept = None
         _, converged = run(post, replace(rules, max_iterations=most))
-        hold(post, converged)
         if post.finish is not None:
-            post.finish = finished(post, rules, post.finish.personal)
+            post.finish = finished(post, rules, post.finish.personal, post.finish.settled)
+        hold(post, converged)
         return cursor
     settle_users(post, users, rules)
     move_items(post, users)

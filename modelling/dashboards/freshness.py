@@ -38,7 +38,17 @@ class Progress:
 
     @property
     def percent(self) -> int | None:
-        return None if self.share is None else int(100 * self.share)
+        """None while there is nothing to count."""
+        return int(100 * self.share) if self.share is not None and self.iteration else None
+
+    @property
+    def words(self) -> str:
+        stages = {
+            "reading": _("Reading the judgements"),
+            "choosing": _("Finding out how much tastes differ"),
+            "comparing": _("Learning the methods it is compared with"),
+        }
+        return stages.get(self.what, _("Learning"))
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,13 @@ const alone = async (name, action) => {
 
 const pauseAsked = (reply) => Math.min(1000 * Number(reply.headers.get("Retry-After")) || 0, LONGEST_ASKED);
 
+const conflicts = { not_open: "closed", not_yours: "refused" };
+
 // What an answer means. Anything that is not our own JSON (a captive portal, a proxy's page) counts as no answer.
 const meaning = (status, body) => {
   if (status === 401) return "stranger";
   if (status === 403) return "outdated";
-  if (status === 409) return body.code === "not_open" ? "closed" : "already";
+  if (status === 409) return conflicts[body.code] ?? "already";
   if (status >= 200 && status < 300) return "done";
   return [400, 404, 413, 415, 422].includes(status) ? "refused" : "later";
 };

@@ -52,6 +52,13 @@ export const createStore = (name) => {
   const prefix = `${name}/entry/`;
   const settledKey = `${name}/settled`;
 
+  const study = name.slice(0, name.lastIndexOf("-") + 1); // what the names of all its workers begin with
+
+  const isStray = (key) => {
+    const [owner, kind] = key.split("/");
+    return kind === "entry" && owner !== name && owner.startsWith(study) && !owner.slice(study.length).includes("-");
+  };
+
   const keys = () => area.keys().filter((key) => key.startsWith(prefix)).sort();
   const entryAt = (key) => ({ ...parsed(area.get(key), {}), key });
   const entries = () => keys().map(entryAt).filter((entry) => entry.uuid);
@@ -78,6 +85,8 @@ export const createStore = (name) => {
     settled,
     settle: (assignment) => writeSettled([...settled(), assignment]),
     reopen: (assignments) => writeSettled(settled().filter((id) => !assignments.includes(id))),
+    // Answers of a worker this browser no longer is. Nobody can send them in another's name.
+    strays: () => area.keys().filter(isStray).length,
     isOurs: (key) => key === null || key.startsWith(`${name}/`),
   };
 };

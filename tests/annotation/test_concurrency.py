@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.db.models import Count
+from django.db.models import Count, F
 from django.http import HttpResponse
 from django.utils import timezone
 
@@ -36,6 +36,8 @@ IDS, SENDS = (200, 20) if LONG else (20, 20)
 OTHER_PAYLOADS = 1000 if LONG else 100
 PAIRS = 500 if LONG else 40
 WORKERS, REDUNDANCY, ROUNDS = 64, 3, 100 if LONG else 2
+LONGEST_WAIT = 1000  # ms
+ASSIGNMENTS = 10_000 if LONG else 500
 HOUR = timedelta(hours=1)
 
 Visit = Callable[[str], Client]
@@ -127,8 +129,10 @@ def test_two_answers_to_one_pair_at_once_are_one_row_and_a_friendly_no(someone: 
         answers = [new_answer(pair, side) for side in ("left", "right")]
         replies = together([partial(post, tab, "judgements", **a) for tab, a in zip(tabs, answers, strict=True)])
         assert sorted(status for status, _body in replies) == [201, 409]
+        won = next(a for a, (status, _body) in zip(answers, replies, strict=True) if status == 201)
         refusal = next(body for status, body in replies if status == 409)
         assert "already answered" in refusal["title"]
+        assert (refusal["recorded"]["saved"], refusal["recorded"]["choice"]) == (won["uuid"], won["choice"])
         assert refusal["next"]["pairs"]
     assert Judgement.objects.count() == PAIRS
 
@@ -146,7 +150,9 @@ def test_the_last_places_are_never_given_twice(visit: Visit, record_property: Ca
         given = Counter(pair for lent, _seconds in answers for pair in lent)
         assert len(given) == 10
         assert max(given.values()) == 1
-    record_property("p99_ms", percentile(sorted(1000 * seconds for seconds in waits), 0.99))
+    p99 = percentile(sorted(1000 * seconds for seconds in waits), 0.99)
+    record_property("p99_ms", p99)
+    assert not LONG or p99 <= LONGEST_WAIT, "only where the machine is not shared with other tests"
 
 
 def as_browser(client: Client, worker: Worker) -> Client:
@@ -184,6 +190,17 @@ def test_a_crowd_that_answers_side_by_side_keeps_every_pair_within_its_redundanc
     assert most_places_taken(project) == REDUNDANCY
     assert Judgement.objects.filter(project=project).count() == REDUNDANCY * 8 * 7 // 2
     assert set().union(*(client.record.statuses for client in crowd)) == {201}
+
+
+def test_left_and_right_are_fair_and_the_order_shown_is_in_the_rows(db: None) -> None:
+    """Must hold of stored assignments, in binomial bounds: four standard deviations of a fair coin."""
+    project = make_study("fair", items=200, redundancy=REDUNDANCY)
+    for number in range(ASSIGNMENTS // 5):
+        services.lease_pairs(worker=services.enrol(project=project), rng=Random(number))
+    rows = Assignment.objects.filter(project=project)
+    assert rows.count() == ASSIGNMENTS
+    assert abs(rows.filter(lo_is_left=True).count() - ASSIGNMENTS / 2) < 4 * (ASSIGNMENTS / 4) ** 0.5
+    assert not rows.filter(item_lo=F("item_hi")).exists()
 
 
 def answer_all(client: Client) -> None:

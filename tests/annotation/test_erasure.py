@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
+from random import Random
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -46,6 +48,33 @@ def test_nothing_of_the_person_is_left_and_every_count_stays(project: Project, p
     assert JudgementNote.objects.count() == 0
     assert list(problems_of(project)) == []
     assert AuditEntry.objects.filter(action="erased a worker", user=owner).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fifty_people_leave_no_trace_in_rows_files_or_logs(
+    project: Project, judge: Callable[..., Receipt], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """P18: the file of the database is read as well, for what was only unlinked."""
+    names = [f"{CANARY}{number:02}" for number in range(50)]
+    people = [services.enrol(project=project, platform="prolific", external_id=name) for name in names]
+    for worker, name in zip(people, names, strict=True):
+        if services.lease_pairs(worker=worker, rng=Random(1)):
+            judge(worker, "left", note=f"I am {name}")
+    before = Judgement.objects.standing().count()
+    assert CANARY in everything_in_the_database() + everything_in_the_files()
+    for worker in people:
+        services.erase_worker(worker=worker, user=None)
+    assert CANARY not in everything_in_the_database() + everything_in_the_files() + "".join(capfd.readouterr())
+    assert Judgement.objects.standing().count() == before > 0
+    assert list(problems_of(project)) == []
+
+
+def everything_in_the_files() -> str:
+    """The bytes of SQLite's file and of its journal; PostgreSQL's are its own."""
+    if connection.vendor != "sqlite":
+        return ""
+    file = Path(connection.settings_dict["NAME"])
+    return "".join(path.read_bytes().decode("latin-1") for path in file.parent.glob(f"{file.name}*"))
 
 
 def test_with_their_judgements_each_is_taken_back_by_an_event(project: Project, person: Worker, owner: User) -> None:

@@ -15,16 +15,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from annotation import services
-from annotation.assignment import Candidate, Pair, choose_pair, draw_pair
+from annotation.assignment import Candidate, choose_pair, draw_pair
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, Worker
 from annotation.services import Receipt, lease_pairs
 from annotation.services.choosing import Chooser
+from annotation.verification import problems_of
 from tests.conftest import make_items
 
 pytestmark = pytest.mark.django_db
 
 PLAIN_ANSWER = 12
-ANSWER_WITH_NEW_PAIRS = 36
+ANSWER_WITH_NEW_PAIRS = 31
 
 
 def pairs_of(leases: list[Assignment]) -> list[tuple[int, int]]:
@@ -71,6 +72,15 @@ def test_any_two_items_meet_where_the_study_says_so(project: Project, worker: Wo
     assert ("cats", "dogs") in groups
 
 
+def test_a_hundred_thousand_draws_hold_no_item_against_itself(rng: Random) -> None:
+    """P6, of both ways to draw; that texts are the same does not matter: only keys are looked at."""
+    group = {1: [2, 3, 4], 2: [1, 3, 4], 3: [1, 2, 4], 4: [1, 2, 3]}
+    candidates = [Candidate(item, "", 0, frozenset()) for item in group]
+    quick = (draw_pair(list(group), group.__getitem__, rng, tries=1) for _ in range(50_000))
+    thorough = (choose_pair(candidates, rng) for _ in range(50_000))
+    assert not [pair for pairs in (quick, thorough) for pair in pairs if pair is None or pair.lo >= pair.hi]
+
+
 def test_items_with_the_same_text_never_meet_themselves(project: Project) -> None:
     make_items(project, ["The same words."] * 5, "twins")
     for seed in range(20):
@@ -84,6 +94,7 @@ def expire(**leases: object) -> None:
 
 
 def test_a_lease_that_ran_out_frees_the_pair_and_the_late_answer_is_kept(project: Project, rng: Random) -> None:
+    """P8."""
     Item.objects.filter(group="cats").update(active=False)
     Project.objects.update(redundancy=1)
     slow, quick = services.enrol(project=project), services.enrol(project=Project.objects.get(pk=project.pk))
@@ -100,6 +111,63 @@ def test_a_lease_that_ran_out_frees_the_pair_and_the_late_answer_is_kept(project
     ]
     assert [receipt.judgement.late for receipt in receipts] == [False, True]
     assert Judgement.objects.count() == 2
+    assert list(problems_of(project)) == []
+
+
+@pytest.fixture
+def turn_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
+    """turn_clock(by): the server's clock is set forward or back."""
+    off, now = [timedelta()], timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: now() + off[0])
+
+    def turn(by: timedelta) -> None:
+        off[0] += by
+
+    return turn
+
+
+LEASE, PAUSE = timedelta(minutes=30), timedelta(minutes=5)
+AGES = [timedelta(minutes=minutes) for minutes in (0, 10, 20, 29)]
+
+
+@pytest.mark.parametrize("age", AGES, ids=str)
+@pytest.mark.parametrize("back", [timedelta(minutes=5), timedelta(minutes=25), timedelta(hours=1)], ids=str)
+def test_no_lease_lives_longer_than_twice_its_length_when_the_clock_is_set_back(
+    project: Project,
+    worker: Worker,
+    rng: Random,
+    turn_clock: Callable[[timedelta], None],
+    age: timedelta,
+    back: timedelta,
+) -> None:
+    """P13, in a study with one pair for one worker, while another asks for it every five minutes."""
+    Item.objects.exclude(key__in=["dogs-1", "dogs-2"]).update(active=False)
+    Project.objects.update(redundancy=1)
+    worker.project.refresh_from_db()
+    assert len(lease_pairs(worker=worker, rng=rng)) == 1
+    turn_clock(age - back)
+    waiting, lived = services.enrol(project=worker.project), age
+    while not lease_pairs(worker=waiting, rng=rng):
+        turn_clock(PAUSE)
+        lived += PAUSE
+    assert lived <= 2 * LEASE
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1)], ids=["forward", "back"])
+def test_a_clock_that_jumps_loses_no_answer_and_keeps_the_order(
+    project: Project, worker: Worker, rng: Random, turn_clock: Callable[[timedelta], None], by: timedelta
+) -> None:
+    """P13: order is that of the sequence, and a time the lease cannot have seen is clipped and flagged."""
+    first, second = lease_pairs(worker=worker, rng=rng)[:2]
+    answer = {"worker": worker, "choice": "left", "response_ms": 4_000_000}
+    services.record_judgement(uuid=uuid.uuid4(), assignment=first.public_id, **answer)
+    turn_clock(by)
+    late = services.record_judgement(uuid=uuid.uuid4(), assignment=second.public_id, **answer).judgement
+    assert list(Judgement.objects.values_list("assignment", flat=True)) == [first.pk, second.pk]
+    assert late.clock_doubtful
+    assert late.response_ms <= max(by, timedelta()).total_seconds() * 1000 + 60_000
+    assert late.late is (by > timedelta())
+    assert list(problems_of(project)) == []
 
 
 def test_a_lease_that_ran_out_and_nobody_took_is_simply_extended(worker: Worker, rng: Random) -> None:
@@ -187,15 +255,11 @@ def test_after_two_undos_the_one_just_taken_back_comes_first(
     assert shown[:2] == [(j.item_lo_id, j.item_hi_id) for j in (first, second)]
 
 
-def test_left_and_right_are_fair_over_ten_thousand_draws(
-    worker: Worker, rng: Random, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked of the policy itself, with one pair always chosen, so that ten thousand draws cost little time."""
+def test_left_and_right_are_fair_over_ten_thousand_draws(project: Project, worker: Worker, rng: Random) -> None:
+    """Asked of the policy itself for one pair; `make drills` asks it of ten thousand rows."""
+    lo, hi = project.items.values_list("pk", flat=True)[:2]
     chooser = Chooser(worker, rng)
-    chooser.load = {1: 0, 2: 0}
-    monkeypatch.setattr(chooser, "_least_judged", lambda: Pair(1, 2, 1.0))
-    monkeypatch.setattr(chooser, "_given", lambda which: [])
-    left = sum(bool((chooser.draw() or {})["lo_is_left"]) for _ in range(10_000))
+    left = sum(chooser._placed(lo, hi)["lo_is_left"] for _ in range(10_000))
     assert abs(left - 5000) < 4 * 50  # four standard deviations of a fair coin
 
 

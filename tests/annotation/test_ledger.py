@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from django.db import connection, connections, transaction
 
-from annotation import ledger, services
+from annotation import services, statements
 from annotation.models import EventHead, Judgement, Project
 from annotation.verification import problems_of
 from tests.conftest import make_items
@@ -59,7 +59,7 @@ def test_twenty_writers_at_once_leave_a_sequence_without_gaps_in_order_of_commit
 def test_a_rolled_back_judgement_leaves_no_gap(project: Project, worker, judge) -> None:
     judge(worker)
     with transaction.atomic():
-        ledger.take_sequences(project.pk, 1)
+        statements.take_sequences(project.pk, 1)
         transaction.set_rollback(True)
     assert judge(worker).judgement.sequence == 2
 

@@ -231,6 +231,25 @@ def test_a_pair_answered_on_another_device_is_said_to_be_saved(sit: Callable[...
     assert standing() == set(sitting.book)
 
 
+def test_whoever_lost_their_cookie_is_told_what_became_of_the_answers_on_the_device(
+    sit: Callable[..., Sitting],
+) -> None:
+    sitting = sit()
+    page = sitting.page
+    page.route("**/judgements/", lambda route: route.abort())
+    sitting.press("1")
+    sitting.press("2")
+    sitting.context.clear_cookies()
+    page.unroute("**/judgements/")
+    page.on("dialog", lambda dialog: dialog.accept())
+    sitting.join()
+    expect(page.locator("#trouble-words")).to_contain_text("Answers kept on this device from before: 2.")
+    page.reload()
+    sitting.ready(page)
+    expect(page.locator("#trouble")).to_be_hidden()
+    assert Judgement.objects.count() == 0
+
+
 def test_two_tabs_do_not_send_the_same_answer_at_once(sit: Callable[..., Sitting]) -> None:
     sitting = sit()
     posts: list[Route] = []

@@ -60,6 +60,11 @@ class Crowd:
             for work in working:
                 work.result()
 
+    def stop(self) -> None:
+        """Nobody starts another answer."""
+        with self._spending:
+            self._budget = 0
+
     def run(self, budget: int) -> Report:
         """The budget is spent; what the crowd saw."""
         began, cpu = time.perf_counter(), time.process_time()

@@ -42,7 +42,7 @@ def post(browser: Client, slug: str, assignment: str) -> list[str]:
 
 def shape(sql: str) -> str:
     """A statement short enough to read: which tables, under which condition, no list of columns and no values."""
-    sql = re.sub(r"^(SELECT) .*? (FROM )", r"\1 ... \2", sql)
+    sql = re.sub(r"^(SELECT) .*? (FROM )", r"\1 ... \2", " ".join(sql.split()))
     sql = re.sub(r"^(INSERT INTO \S+) .*", r"\1 ...", sql)
     sql = re.sub(r"'[^']*'|\b\d+\b", "?", sql)
     sql = re.sub(r'"?(annotation|modelling)_(\w+?)"?(?=[\s.)]|$)', r"\2", sql)

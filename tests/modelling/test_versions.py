@@ -11,10 +11,11 @@ from annotation import services
 from annotation.models import AuditEntry, EventHead, Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling import arrays, updating, versions
+from modelling.dashboards.foretold import scoreboard
 from modelling.dashboards.freshness import freshness_of
 from modelling.dashboards.traces import trace_of
 from modelling.dashboards.versions import comparison, version_page, versions_page
-from modelling.models import ModelSnapshot, UpdateState
+from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
 from modelling.verification import problems_of
 from tests.modelling.studies import make_version
 
@@ -136,7 +137,7 @@ def test_the_details_hold_everything_that_explains_a_version(
         snapshot.checksum,
         "It is late.",
         "-100.25",
-        "only the form of their texts",
+        "only the form of the texts",
         "17",
     ):
         assert words in text
@@ -293,9 +294,9 @@ def test_the_page_says_how_many_judgements_wait_and_when_it_last_learned(
 @pytest.mark.parametrize(
     ("progress", "said"),
     [
-        ({"what": "fit", "iteration": 3, "share": 0.12, "change": 0.4}, ["iteration 3", 'value="12"', "12 %"]),
-        ({"what": "fit"}, ["Learning", "<progress"]),
-        ({"what": "fit", "share": 7}, ["99 %"]),
+        ({"what": "fitting", "iteration": 3, "share": 0.12, "change": 0.4}, ["iteration 3", 'value="12"', "12 %"]),
+        ({"what": "reading", "iteration": 0, "share": 0.0}, ["Reading the judgements", "<progress"]),
+        ({"what": "fitting", "iteration": 25, "share": 7}, ["99 %"]),
     ],
 )
 def test_a_running_fit_shows_how_far_it_is(
@@ -327,3 +328,48 @@ def test_a_status_that_has_not_changed_is_not_sent_again(
     assert client.get(address, headers={"if-none-match": etag}).status_code == 304
     UpdateState.objects.update(progress={"what": "fit", "share": 0.5})
     assert client.get(address, headers={"if-none-match": etag}).status_code == 200
+
+
+# Foretold, then learned
+
+
+def scored(snapshot: ModelSnapshot, method: str, log_loss: float, correct: int = 6) -> None:
+    counts = {"labels": 10, "decided": 8, "correct": correct}
+    tenths = [[1, 0.5, 0.5]] * 10
+    ScoreboardEntry.objects.create(
+        snapshot=snapshot, method=method, log_loss=log_loss, brier=2.0, calibration=tenths, **counts
+    )
+
+
+@pytest.mark.parametrize(
+    ("personal", "said"), [(4.0, "better than the others"), (6.5, "another did better"), (6.001, "as well as the next")]
+)
+def test_the_scoreboard_says_whether_the_personal_model_earns_its_keep(
+    project: Project, owner: User, three, log_in: Callable[[User], Client], personal: float, said: str
+) -> None:
+    for snapshot in three[1:]:
+        scored(snapshot, "personal", personal)
+        scored(snapshot, "gppl", 6.0, correct=4)
+    board = scoreboard(project, upto=3)
+    assert {row.labels for row in board.rows} == {20}
+    assert {row.percent_right for row in board.rows} == {75.0, 50.0}
+    text = log_in(owner).get("/projects/pets/model/").text
+    assert (
+        f"The personal model foretold 75.0 % of 20 new judgements right{',' if 'another' not in said else ';'}" in text
+    )
+    assert said in text
+
+
+def test_the_scoreboard_stops_at_the_version_that_is_shown(project: Project, owner: User, three) -> None:
+    scored(three[1], "personal", 4.0)
+    scored(three[2], "personal", 4.0)
+    assert scoreboard(project, upto=2).rows[0].labels == 10
+    assert scoreboard(project, upto=1) is None
+
+
+def test_where_all_were_ties_nothing_is_right_or_wrong(project: Project, three) -> None:
+    scored(three[1], "personal", 4.0)
+    ScoreboardEntry.objects.update(decided=0, correct=0)
+    board = scoreboard(project, upto=3)
+    assert board.rows[0].percent_right is None
+    assert "Only ties so far" in board.summary

@@ -12,8 +12,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-
-from config.static import collect
+from django.utils.module_loading import import_string
 
 log = logging.getLogger("concord.serve")
 
@@ -31,23 +30,27 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         door = open_door(options["host"], options["port"])
-        collect()
+        import_string(settings.COLLECT_STATIC)()
         address = f"http://{options['host']}:{options['port']}"
         self.stdout.write(f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
-        config = uvicorn.Config(
-            "config.asgi:application",
-            lifespan="off",
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,  # anybody can write X-Forwarded-For; who asks is who connects
-            ws_max_size=MAX_FRAME,
-            ws="websockets-sansio",
-            timeout_graceful_shutdown=5,
-        )
         with updater(wanted=not options["no_updater"]):
-            uvicorn.Server(config).run(sockets=[door])
+            uvicorn.Server(web_config()).run(sockets=[door])
+
+
+def web_config() -> uvicorn.Config:
+    """How pages and sockets are served, and what they refuse."""
+    return uvicorn.Config(
+        "config.asgi:application",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # anybody can write X-Forwarded-For; who asks is who connects
+        ws_max_size=MAX_FRAME,
+        ws="websockets-sansio",
+        timeout_graceful_shutdown=5,
+    )
 
 
 def open_door(host: str, port: int) -> socket.socket:

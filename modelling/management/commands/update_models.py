@@ -1,7 +1,6 @@
 """Keeps every project's model up to date until it is stopped. `serve` runs it as a child."""
 
 import os
-import socket
 import sys
 import threading
 import time
@@ -13,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from annotation.models import Project
 from modelling.arrays import remove_leftovers
-from modelling.claiming import beat
+from modelling.claiming import beat, owner_here, release_claims_of_the_dead
 from modelling.models import UpdateState
 from modelling.searching import search_one
 from modelling.updating import run_one
@@ -29,14 +28,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="stop when nothing is left to do")
         parser.add_argument("--project", metavar="SLUG", help="only this project, once, now")
+        parser.add_argument("--nice", type=int, default=NICENESS, help="how far it steps back behind other processes")
         parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        os.nice(NICENESS)  # judging comes first
+        os.nice(options["nice"])  # judging comes first
         if options["with_parent"]:
             threading.Thread(target=end_with_parent, daemon=True).start()
-        owner = f"{socket.gethostname()[:25]}-{os.getpid()}"
+        owner = owner_here()
         remove_leftovers()
+        release_claims_of_the_dead()
         with threadpool_limits(1):  # faster on matrices of this size, and the same to the last bit wherever it runs
             if options["project"]:
                 self.update(owner, options["project"])

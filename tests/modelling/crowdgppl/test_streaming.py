@@ -73,8 +73,11 @@ def test_one_item_step_without_news_moves_nothing(larger):
     assert_allclose(post.items.mean, before, atol=1e-9)
 
 
-def test_a_fit_that_did_not_come_to_rest_is_carried_on_by_updates(larger):
-    assert fitted(larger.labels, max_iterations=2)._post.held is None
+def test_tastes_that_did_not_come_to_rest_are_carried_on_by_updates(larger):
+    model = fitted(larger.labels, max_iterations=2)
+    assert not model.converged_
+    assert not model._post.held[:, 1:].any()
+    assert fitted(larger.labels)._post.held[:, 1:].any()
 
 
 def test_nothing_is_held_at_the_top_of_the_bound(larger):

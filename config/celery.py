@@ -1,0 +1,16 @@
+"""The task queue of the server profile. It carries hints that there may be work; what work there is, rows say.
+
+celery -A config.celery worker      celery -A config.celery beat
+"""
+
+import os
+
+from celery import Celery
+
+from config.profiles import settings_module
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings_module())
+
+app = Celery("concord")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["modelling"])

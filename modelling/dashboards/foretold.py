@@ -1,0 +1,70 @@
+"""The scoreboard on the page: who foretold the judgements best before anybody had learned from them."""
+
+from dataclasses import dataclass
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
+from annotation.models import Project
+from modelling.models import ScoreboardEntry
+from modelling.scoreboard import Sums, totals
+
+Method = ScoreboardEntry.Method
+NEAR = 0.002  # mean log losses closer than this are called equal
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """One method's line. Shares in percent; losses per judgement, smaller is better."""
+
+    method: str
+    labels: int
+    percent_right: float | None
+    log_loss: float
+    brier: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    summary: str
+    rows: list[Foretold]
+
+
+def scoreboard(project: Project, upto: int) -> Scoreboard | None:
+    """All methods over the versions up to this one, the smallest log loss first; None before there is a judgement."""
+    sums = {method: each for method, each in totals(project, upto).items() if each.labels}
+    if not sums:
+        return None
+    losses = {method: each.log_loss / each.labels for method, each in sums.items()}
+    best = min(losses.values())
+    rows = [_row(method, sums[method], losses[method] == best) for method in sorted(losses, key=lambda m: losses[m])]
+    return Scoreboard(_summary(sums, losses), rows)
+
+
+def _row(method: str, sums: Sums, best: bool) -> Foretold:
+    right = None if sums.accuracy is None else 100 * sums.accuracy
+    label = str(Method(method).label)
+    return Foretold(label, sums.labels, right, sums.log_loss / sums.labels, sums.brier / sums.labels, best)
+
+
+def _summary(sums: dict[str, Sums], losses: dict[str, float]) -> str:
+    """Whether knowing each person helps to foretell them, in one sentence."""
+    personal = sums.get(Method.PERSONAL)
+    if personal is None or personal.accuracy is None:
+        return _("Only ties so far: nothing could be foretold right or wrong.")
+    own = losses[Method.PERSONAL]
+    gain = min((loss for method, loss in losses.items() if method != Method.PERSONAL), default=own) - own
+    facts = {
+        "right": number_format(100 * personal.accuracy, decimal_pos=1),
+        "labels": number_format(personal.labels, force_grouping=True),
+    }
+    if gain > NEAR:
+        words = _(
+            "The personal model foretold %(right)s %% of %(labels)s new judgements right, better than the others."
+        )
+    elif gain < -NEAR:
+        words = _("The personal model foretold %(right)s %% of %(labels)s new judgements right; another did better.")
+    else:
+        words = _("The personal model foretold %(right)s %% of %(labels)s new judgements right, as well as the next.")
+    return words % facts

@@ -1,0 +1,69 @@
+"""Studies for the updater's tests: texts, and who said what about them, straight into the log."""
+
+import uuid
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation import ledger, services
+from annotation.models import Item, Judgement, Project, User, Worker
+
+Answer = tuple[int, int, int, str]  # worker, first item, second item, and which of them, or tie or skip
+TEXTS = ("Cats purr.", "Dogs bark at night.", "Fish are quiet pets.", "Birds sing.", "Hamsters sleep.", "Mice hide.")
+
+
+def make_study(
+    slug: str,
+    answers: Iterable[Answer] = (),
+    texts: Iterable[str] = TEXTS,
+    owner: User | None = None,
+    features: Iterable[dict[str, object]] | None = None,
+    **settings: object,
+) -> Project:
+    """An open study that updates with every answer, with these answers in its log."""
+    project = services.create_project(
+        owner=owner, slug=slug, title=slug, state="open", update_batch=1, model_settings=settings
+    )
+    texts = list(texts)
+    columns = list(features or ({} for _ in texts))
+    for number, (text, own) in enumerate(zip(texts, columns, strict=True)):
+        Item.objects.create(project=project, key=f"item-{number}", text=text, group="one", features=own)
+    answer(project, answers)
+    return project
+
+
+def answer(project: Project, answers: Iterable[Answer]) -> list[Judgement]:
+    """These answers are in the log, each in a round of its own, so that any may be given again."""
+    answers = list(answers)
+    items = list(Item.objects.filter(project=project).order_by("pk"))
+    workers = list(Worker.objects.filter(project=project).order_by("pk"))
+    missing = max((who for who, *_ in answers), default=-1) + 1 - len(workers)
+    workers += [services.enrol(project=project) for _ in range(missing)]
+    given = Judgement.objects.filter(project=project).count()
+    rows = []
+    for number, (who, first, second, choice) in enumerate(answers, start=given + 1):
+        lo, hi = sorted((items[first], items[second]), key=lambda item: item.pk)
+        side = {"first": "lo" if lo is items[first] else "hi", "second": "hi" if lo is items[first] else "lo"}
+        rows.append(
+            Judgement(
+                uuid=uuid.uuid4(),
+                project=project,
+                worker=workers[who],
+                item_lo=lo,
+                item_hi=hi,
+                round=number,
+                choice=side.get(choice, choice),
+                skip_reason="other" if choice == "skip" else "",
+                source=Judgement.Source.SIMULATED,
+                created_at=timezone.now(),
+            )
+        )
+    with transaction.atomic():
+        ledger.append(rows)
+    return rows
+
+
+def everybody(workers: int, choice: str = "first", items: int = len(TEXTS)) -> list[Answer]:
+    """Each worker on each pair, always the same side."""
+    return [(who, a, b, choice) for who in range(workers) for b in range(items) for a in range(b)]
