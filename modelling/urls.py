@@ -8,6 +8,7 @@ from modelling.live import ProjectConsumer
 app_name = "modelling"
 urlpatterns = [
     path("r/<slug:slug>/", views.public_ranking, name="public_ranking"),
+    path("s/<slug:slug>/own-view/", views.own_view, name="own_view"),
     path("projects/<slug:slug>/activity/", views.activity, name="activity"),
     path("projects/<slug:slug>/ranking/", views.ranking, name="ranking"),
     path("projects/<slug:slug>/ranking.csv", views.ranking_csv, name="ranking_csv"),

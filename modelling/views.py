@@ -13,12 +13,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation.access import Role, members_only
 from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
+from annotation.views.judging import in_the_language_of_the_study, workers_only
 from modelling import exports
 from modelling.arrays import Damaged
 from modelling.dashboards.activity import activity_page
@@ -27,6 +29,7 @@ from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.item import item_page
 from modelling.dashboards.new_argument import new_argument_page
+from modelling.dashboards.own_view import own_view as view_of
 from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.worker import AskedOfWorker, worker_page
@@ -181,6 +184,22 @@ def component_name(request: ResearcherRequest, project: Project, number: int) ->
         name_component(project=project, user=request.user, number=number, name=name)
         messages.success(request, _("Saved."))
     return redirect("modelling:components", project.slug)
+
+
+@never_cache
+@require_safe
+@in_the_language_of_the_study
+@workers_only
+def own_view(request: HttpRequest, worker: Worker) -> HttpResponse:
+    """A fragment for a worker who has finished, about themselves: 202 while there is too little to say."""
+    shown = shown_snapshot(worker.project)
+    try:
+        view = view_of(shown, worker) if shown and worker.state == Worker.State.FINISHED else None
+    except Damaged:
+        view = None
+    if view is None:
+        return HttpResponse(status=202)
+    return render(request, "modelling/_own_view.html", {"project": worker.project, "view": view})
 
 
 @require_safe

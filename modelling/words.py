@@ -26,18 +26,24 @@ STOP_WORDS = frozenset(Path(__file__).with_name("stop_words.txt").read_text(enco
 
 @dataclass(frozen=True, eq=False)
 class WordTable:
-    """Which of the words each text holds; `present` is (texts, words)."""
+    """Which of the words each text holds; `present` is (texts, words), `lengths` counts all words of each text."""
 
     words: tuple[str, ...]
     present: sparse.csr_matrix
+    lengths: Floats
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The words that go with high values, and those that go with low ones, the clearest first."""
+    """The words that go with high values, and those that go with low ones, the clearest first.
+
+    The lengths are median counts of words in the quarter of the texts at each end.
+    """
 
     high: list[str]
     low: list[str]
+    high_length: float = 0.0
+    low_length: float = 0.0
 
 
 def words_in(text: str) -> set[str]:
@@ -54,8 +60,8 @@ def word_table(texts: Sequence[str]) -> WordTable:
     at = {word: column for column, word in enumerate(kept)}
     pairs = [(row, at[word]) for row, words in enumerate(held) for word in words if word in at]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    shape = (len(texts), len(kept))
-    return WordTable(tuple(kept), sparse.csr_matrix((np.ones(len(pairs)), (rows, columns)), shape=shape))
+    present = sparse.csr_matrix((np.ones(len(pairs)), (rows, columns)), shape=(len(texts), len(kept)))
+    return WordTable(tuple(kept), present, np.array([len(text.split()) for text in texts], dtype=np.float64))
 
 
 def distinguishing(table: WordTable, values: Floats) -> Ends:
@@ -66,7 +72,9 @@ def distinguishing(table: WordTable, values: Floats) -> Ends:
     mean_with = np.asarray(table.present.T @ values).ravel() / with_word
     mean_without = (values.sum() - with_word * mean_with) / (n - with_word)
     clearness = (mean_with - mean_without) / (spread * np.sqrt(1.0 / with_word + 1.0 / (n - with_word)))
-    return Ends(_clearest(table.words, clearness), _clearest(table.words, -clearness))
+    order, quarter = np.argsort(values, kind="stable"), max(n // 4, 1)
+    lengths = (float(np.median(table.lengths[end])) for end in (order[-quarter:], order[:quarter]))
+    return Ends(_clearest(table.words, clearness), _clearest(table.words, -clearness), *lengths)
 
 
 def _clearest(words: tuple[str, ...], clearness: Floats) -> list[str]:

@@ -38,6 +38,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "s/<slug:slug>/"): OPEN,
     ("GET", "s/<slug:slug>/join/"): [302] * 7,
     ("POST", "s/<slug:slug>/join/"): [422, 302, 422, 422, 422, 422, 422],
+    ("GET", "s/<slug:slug>/own-view/"): [401, 202, 401, 401, 401, 401, 401],
     ("GET", "s/<slug:slug>/task/"): [401, 200, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/retractions/"): [401, 400, 401, 401, 401, 401, 401],

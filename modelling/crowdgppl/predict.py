@@ -64,14 +64,16 @@ class Predictor:
         S = self.S_t if c == 0 else self.items.cov[c]
         return np.asarray(np.einsum("im,im->i", Psi @ S, Psi) + rest / self.s[c])
 
-    def differences(self, a: IntArray, b: IntArray, S_0: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """(n, C + 1) differences of t and the v_c between a and b, and their variances."""
+    def differences(
+        self, a: IntArray, b: IntArray, S_0: FloatArray | None = None, tastes: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, C + 1) differences of t and the v_c between a and b, and their variances: all, or those of t alone."""
         used, places = np.unique(np.concatenate((a, b)), return_inverse=True)
         i, j = places[: len(a)], places[len(a) :]
         Psi, rest = self.view.rows(used), self.view.rest(a, b)
         D = Psi @ self.items.mean
         V = np.zeros((len(a), len(self.s)))
-        for c in self.items.components:
+        for c in self.items.components if tastes else self.items.components[: 1 - self.items.first]:
             S = S_0 if c == 0 and S_0 is not None else self.items.cov[c]
             V[:, c] = difference_variances(Psi, S, i, j) + rest / self.s[c]
         return D[i] - D[j], np.asarray(np.maximum(V, 0.0))
@@ -96,7 +98,7 @@ class Predictor:
 
     def typical_proba(self, a: IntArray, b: IntArray) -> FloatArray:
         """The paper's consensus: a worker with w = 0."""
-        d, V = self.differences(a, b, self.S_t)
+        d, V = self.differences(a, b, self.S_t, tastes=False)
         return np.asarray(ndtr(d[:, 0] / np.sqrt(1.0 + V[:, 0])))
 
     def mean_proba(self, a: IntArray, b: IntArray, n_workers: int) -> FloatArray:

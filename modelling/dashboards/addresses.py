@@ -1,6 +1,11 @@
-"""What an address asks for, read so that nothing in it can be wrong: what is unknown asks for the plain page."""
+"""What an address asks for, where what is unknown asks for the plain page; and the addresses of many pages at once."""
+
+from collections.abc import Iterable
 
 from django.http import QueryDict
+from django.urls import reverse
+
+from annotation.models import Project
 
 LONGEST = 200
 DIGITS = 5  # of a page's number
@@ -9,6 +14,18 @@ DIGITS = 5  # of a page's number
 def page_number(query: QueryDict) -> int:
     given = query.get("page", "1")
     return int(given) if given.isdecimal() and len(given) <= DIGITS else 1
+
+
+def workers_at(project: Project, codes: Iterable[str]) -> list[str]:
+    """Where the pages of these workers are. The address is resolved once: a map has thousands of points."""
+    base = reverse("modelling:workers", args=[project.slug])
+    return [f"{base}{code}/" for code in codes]
+
+
+def items_at(project: Project, ids: Iterable[int]) -> list[str]:
+    """Where the pages of these items are."""
+    base = reverse("modelling:ranking", args=[project.slug])
+    return [f"{base}{pk}/" for pk in ids]
 
 
 def words_in(query: QueryDict, name: str) -> str:

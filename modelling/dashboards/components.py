@@ -45,6 +45,7 @@ class End:
     """What lies at one end of a component."""
 
     words: list[str]
+    length: float  # median number of words in the quarter of the texts at this end
     items: list[ItemThere]
     workers: list[WorkerThere]
 
@@ -122,7 +123,8 @@ class _Describer:
 
     def _component(self, row: int, items: list[list[ItemThere]], workers: list[list[WorkerThere]]) -> Component:
         words = distinguishing(self.table, self.axes.items[row])
-        high, low = (End(*parts) for parts in zip((words.high, words.low), items, workers, strict=True))
+        high = End(words.high, words.high_length, items[0], workers[0])
+        low = End(words.low, words.low_length, items[1], workers[1])
         answers = [worker.traits for worker in self.people if worker]
         return Component(self.axes.axes[row], high, low, links(answers, self.axes.users[row][self._known]))
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import Q, QuerySet
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Project, Worker
+from modelling.dashboards.addresses import workers_at
 from modelling.dashboards.answers import chances, learned_from, places
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
@@ -230,7 +230,7 @@ def history_picture(history: list[ConsensusScore]) -> Picture:
         ]
         for each in history[::-1]
     ]
-    title = _("Score over the versions, with 95 % interval")
+    title = _("Score over versions, 95 % interval")
     return Picture("history", title, words, [trace], layout, height=340, table=Table(columns, rows))
 
 
@@ -244,7 +244,7 @@ def people_picture(more: list[Liking], less: list[Liking], project: Project) -> 
         "x": numbers(each.difference for each in people),
         "error_x": error_bars(Z_95 * each.sd for each in people),
         "marker": {"color": ["--c1" if each.difference > 0 else "--c2" for each in people], "size": 9},
-        "customdata": [reverse("modelling:worker", args=[project.slug, each.worker.code]) for each in people],
+        "customdata": workers_at(project, [each.worker.code for each in people]),
         "hovertemplate": "<b>%{y}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
     }
     words = _("Predicted difference from the crowd of %(n)d workers, with 95 %% intervals.") % {"n": len(people)}

@@ -1,12 +1,12 @@
 """The map of workers: where they stand on the two strongest components, and how sure that is."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
 
+from annotation.models import Project, Worker
+from modelling.dashboards.addresses import workers_at
 from modelling.dashboards.answers import places
 from modelling.dashboards.axes import Axes, Axis, Floats
 from modelling.dashboards.pictures import DIGITS, Picture, Trace, axis, numbers, plain
@@ -32,13 +32,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Spot:
-    """A worker in the map; `address` is where a click leads."""
+    """A worker in the map."""
 
-    worker: int
-    code: str
-    address: str
+    worker: Worker
     answers: int
-    traits: Mapping[str, Any]
     place: Place
 
 
@@ -57,23 +54,23 @@ def places_on_map(axes: Axes) -> list[Place]:
     return [Place(*map(float, each)) for each in np.hstack((axes.users[rows].T, sd))]
 
 
-def map_picture(axes: Axes, spots: list[Spot], on_page: set[int], trait: str) -> Picture:
+def map_picture(project: Project, axes: Axes, spots: list[Spot], on_page: set[int], trait: str) -> Picture:
     """Workers by their two strongest components; an ellipse holds a worker's true place with probability one half."""
-    drawn = sorted(spots, key=lambda spot: (-spot.answers, spot.worker))[:MOST_DRAWN]
-    vague = [spot.worker for spot in drawn if len(drawn) <= MOST_ELLIPSES or spot.worker in on_page]
+    drawn = sorted(spots, key=lambda spot: (-spot.answers, spot.worker.pk))[:MOST_DRAWN]
+    vague = [spot.worker.pk for spot in drawn if len(drawn) <= MOST_ELLIPSES or spot.worker.pk in on_page]
     outlines = ellipses(axes, vague)
-    grouped = groups([spot.traits for spot in drawn], trait) if trait else Groups([""], [0] * len(drawn))
+    grouped = groups([spot.worker.traits for spot in drawn], trait) if trait else Groups([""], [0] * len(drawn))
     traces: list[Trace] = []
     for place, name in enumerate(grouped.names):
         members = [spot for spot, group in zip(drawn, grouped.of, strict=True) if group == place]
         look = {"color": COLOURS[min(place, len(COLOURS) - 1)], "symbol": SYMBOLS[place % len(SYMBOLS)]}
-        traces += _group_traces(name, members, outlines, look)
+        traces += _group_traces(project, name, members, outlines, look)
     pair = pair_of(axes)
     titles = {"n": len(drawn), "x": pair[0].title, "y": pair[1].title}
     words = _("Map of %(n)d workers: %(x)s across, %(y)s up.") % titles
     layout = {
         "xaxis": axis(_axis_title(pair[0])),
-        "yaxis": axis(_axis_title(pair[1]), scaleanchor="x"),
+        "yaxis": axis(_axis_title(pair[1])),
         "showlegend": bool(trait),
     }
     return Picture("workers", _("Who thinks alike"), words, traces, layout, height=560)
@@ -84,9 +81,11 @@ def _axis_title(each: Axis) -> str:
     return title if each.in_use else _("%(component)s (not in use)") % {"component": title}
 
 
-def _group_traces(name: str, members: list[Spot], outlines: dict[int, Floats], look: dict[str, str]) -> list[Trace]:
+def _group_traces(
+    project: Project, name: str, members: list[Spot], outlines: dict[int, Floats], look: dict[str, str]
+) -> list[Trace]:
     """The ellipses of a group as one broken line, and its points."""
-    around = [outlines[spot.worker] for spot in members if spot.worker in outlines]
+    around = [outlines[spot.worker.pk] for spot in members if spot.worker.pk in outlines]
     lines = {
         "type": "scatter",
         "mode": "lines",
@@ -104,7 +103,7 @@ def _group_traces(name: str, members: list[Spot], outlines: dict[int, Floats], l
         "x": numbers(spot.place.x for spot in members),
         "y": numbers(spot.place.y for spot in members),
         "text": [_hover(spot) for spot in members],
-        "customdata": [spot.address for spot in members],
+        "customdata": workers_at(project, [spot.worker.code for spot in members]),
         "marker": {**look, "size": 8 if len(members) <= 200 else 5, "opacity": 0.85},
         "hovertemplate": "%{text}<extra></extra>",
     }
@@ -113,7 +112,8 @@ def _group_traces(name: str, members: list[Spot], outlines: dict[int, Floats], l
 
 def _hover(spot: Spot) -> str:
     told, place = _("%(n)d answers") % {"n": spot.answers}, spot.place
-    return f"<b>{plain(spot.code)}</b><br>{told}<br>{place.x:.2f} ± {place.x_sd:.2f} / {place.y:.2f} ± {place.y_sd:.2f}"
+    where = f"{place.x:.2f} ± {place.x_sd:.2f} / {place.y:.2f} ± {place.y_sd:.2f}"
+    return f"<b>{plain(spot.worker.code)}</b><br>{told}<br>{where}"
 
 
 def _broken(parts: list[Floats]) -> list[float | None]:

@@ -1,17 +1,17 @@
 """The scores a worker probably has in mind, how sure they are, and what makes them differ from the consensus."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from annotation.models import Item, Project, Worker
-from modelling.dashboards.answers import Ints, chances
+from annotation.models import Project, Worker
+from modelling.dashboards.addresses import items_at
+from modelling.dashboards.answers import Ints, chances, places
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.pictures import Picture, Table, axis, numbers, plain
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.snapshots import item_positions
 
 CAUSES = 2  # of one difference, by name
 MOST_DRAWN = 1000
@@ -48,22 +48,36 @@ class Preference:
 
 @dataclass(frozen=True)
 class Pair:
-    """The probability that the worker, and a typical one, prefers a to b."""
+    """The probability that the worker, and a typical one, prefers the item of key a to that of key b."""
 
-    a: Item
-    b: Item
+    a: str
+    b: str
     own: float
     crowd: float
+
+
+class Ranked(NamedTuple):
+    """A ranked item: its id, key, text and consensus score."""
+
+    item: int
+    key: str
+    text: str
+    mean: float
 
 
 class Own:
     """The worker's predicted scores of the ranked items."""
 
-    def __init__(self, axes: Axes, user: int, scores: list[ConsensusScore]) -> None:
-        self.axes, self.user, self.scores = axes, user, scores
-        self.items = item_positions(axes.fitted, [score.item for score in scores])
+    def __init__(self, snapshot: ModelSnapshot, axes: Axes, user: int) -> None:
+        self.snapshot, self.axes, self.user = snapshot, axes, user
+        self.ranked = [
+            Ranked(*row)
+            for row in snapshot.scores.order_by("rank").values_list("item_id", "item__key", "item__text", "mean")
+        ]
+        at = places(axes.fitted.item_ids)
+        self.items = np.array([at[each.item] for each in self.ranked], dtype=np.int64)
         self.mean = axes.fitted.model.predict_utilities(users=np.array([user]), items=self.items)[:, 0]
-        self.consensus = np.array([score.mean for score in scores])
+        self.consensus = np.array([each.mean for each in self.ranked])
 
     @property
     def by_difference(self) -> Ints:
@@ -76,12 +90,12 @@ class Own:
         users, items = np.array([self.user]), self.items[rows]
         sd = self.axes.fitted.model.predict_utilities(users=users, items=items, return_std=True)[1][:, 0]
         rank = np.argsort(np.argsort(-self.mean, kind="stable")) + 1
-        used = self.axes.used
+        used, scores = self.axes.used, self._scores(rows)
         added = self.axes.contributions(items, self.user)[used].T
         rest = self.mean[rows] - self.consensus[rows] - added.sum(axis=1)
         return [
             Preference(
-                score=self.scores[row],
+                score=scores[self.ranked[row].item],
                 mean=float(self.mean[row]),
                 sd=float(sd[place]),
                 rank=int(rank[row]),
@@ -91,14 +105,19 @@ class Own:
             for place, row in enumerate(rows)
         ]
 
+    def _scores(self, rows: Ints) -> dict[int, ConsensusScore]:
+        wanted = {self.ranked[row].item for row in rows}
+        found = self.snapshot.scores.filter(item__in=wanted).select_related("item", "item__project")
+        return {score.item_id: score for score in found}
+
     def pair(self, a: str, b: str) -> Pair | None:
         """What is expected of a pair by its keys; nothing where one is unknown or both are one."""
-        at = {score.item.key: place for place, score in enumerate(self.scores)}
+        at = {each.key: place for place, each in enumerate(self.ranked)}
         if a not in at or b not in at or a == b:
             return None
         first, second = self.items[[at[a]]], self.items[[at[b]]]
         expected = chances(self.axes.fitted, np.array([self.user]), first, second)
-        return Pair(self.scores[at[a]].item, self.scores[at[b]].item, float(expected.own[0]), float(expected.crowd[0]))
+        return Pair(a, b, float(expected.own[0]), float(expected.crowd[0]))
 
 
 def preference_table(snapshot: ModelSnapshot, worker: Worker) -> Table | None:
@@ -107,7 +126,7 @@ def preference_table(snapshot: ModelSnapshot, worker: Worker) -> Table | None:
     user = axes.fitted.position_of_worker(worker.pk)
     if user is None:
         return None
-    own = Own(axes, user, list(snapshot.scores.select_related("item").order_by("rank")))
+    own = Own(snapshot, axes, user)
     named = [f"component_{axes.axes[row].number}" for row in axes.used]
     rows = [
         [
@@ -121,7 +140,7 @@ def preference_table(snapshot: ModelSnapshot, worker: Worker) -> Table | None:
 
 def beside_picture(own: Own, project: Project) -> Picture:
     """Every item by the crowd's score and the worker's; on the line both agree."""
-    shown = range(min(len(own.scores), MOST_DRAWN))
+    shown = range(min(len(own.ranked), MOST_DRAWN))
     low, high = (
         float(f([own.mean.min(), own.consensus.min(), own.mean.max(), own.consensus.max()])) for f in (min, max)
     )
@@ -129,14 +148,14 @@ def beside_picture(own: Own, project: Project) -> Picture:
         "type": "scatter", "mode": "lines", "x": numbers([low, high]), "y": numbers([low, high]),
         "line": {"color": "--edge", "dash": "dash", "width": 1}, "hoverinfo": "skip", "showlegend": False,
     }  # fmt: skip
-    items = [own.scores[place].item for place in shown]
+    items = [own.ranked[place] for place in shown]
     points = {
         "type": "scatter",
         "mode": "markers",
         "x": numbers(own.consensus[place] for place in shown),
         "y": numbers(own.mean[place] for place in shown),
         "text": [f"{plain(item.key)}: {plain(item.text)}" for item in items],
-        "customdata": [reverse("modelling:item", args=[project.slug, item.pk]) for item in items],
+        "customdata": items_at(project, [item.item for item in items]),
         "marker": {"color": "--c1", "size": 7 if len(items) <= 200 else 4, "opacity": 0.75},
         "hovertemplate": "<b>%{text}</b><br>%{x:.2f} → %{y:.2f}<extra></extra>",
     }
@@ -170,6 +189,7 @@ def causes_picture(preferences: list[Preference]) -> Picture:
         "barmode": "relative",
         "xaxis": axis(_("Difference from the crowd")),
         "yaxis": {"autorange": "reversed", "type": "category"},
+        "legend": {"orientation": "h", "y": -0.2},
     }
     rows = [
         [each.score.item.key, *(round(cause.value, 3) for cause in each.causes), round(each.rest, 3)]

@@ -7,12 +7,12 @@ import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import F, Max, Min, Q, QuerySet
 from django.http import QueryDict
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from scipy.special import ndtr
 
 from modelling.arrays import Damaged
+from modelling.dashboards.addresses import items_at
 from modelling.dashboards.pictures import Picture, axis, numbers, plain
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import item_positions, load_fitted
@@ -218,12 +218,8 @@ def _points(scores: list[ConsensusScore], x: list[Any], y: list[Any], linked: bo
         "x": numbers(x),
         "y": numbers(y),
         "text": [f"{plain(score.item.key)}: {plain(score.item.text)}" for score in scores],
-        "customdata": [_address(score) for score in scores] if linked else [],
+        "customdata": items_at(scores[0].item.project, [score.item_id for score in scores]) if linked else [],
     }
-
-
-def _address(score: ConsensusScore) -> str:
-    return reverse("modelling:item", args=[score.item.project.slug, score.item_id])
 
 
 def _corner(x: float, y: float, xanchor: str, yanchor: str, text: str) -> dict[str, Any]:

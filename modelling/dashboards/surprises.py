@@ -14,7 +14,7 @@ from modelling.inputs import PREFERENCE
 from modelling.models import ModelSnapshot
 from modelling.snapshots import Fitted
 
-MOST_ANSWERS = 2000  # the newest ones are weighed
+MOST_ANSWERS = 500  # on a page the newest ones are weighed; a file has all
 SURPRISING = 2.0  # bits: an answer with less than one chance in four
 COLUMNS = [
     "preferred", "over", "tie", "probability_own", "probability_crowd", "bits_own", "bits_crowd", "response_ms",
@@ -55,6 +55,11 @@ class Fit:
     bits_own: float
     bits_crowd: float
 
+    @property
+    def capped(self) -> bool:
+        """Whether there may be older answers that were not weighed."""
+        return self.answers == MOST_ANSWERS
+
 
 @dataclass(frozen=True, eq=False)
 class Log:
@@ -66,11 +71,13 @@ class Log:
     crowd: Floats
 
     @classmethod
-    def read(cls, snapshot: ModelSnapshot, worker: Worker, fitted: Fitted, user: int) -> "Log":
+    def read(
+        cls, snapshot: ModelSnapshot, worker: Worker, fitted: Fitted, user: int, most: int | None = MOST_ANSWERS
+    ) -> "Log":
         fields = ("sequence", "item_lo", "item_hi", "choice", "response_ms")
         given = learned_from(snapshot).filter(worker=worker, retraction=None).order_by("-sequence")
         at = places(fitted.item_ids)
-        rows = [row for row in given.values_list(*fields)[:MOST_ANSWERS] if row[1] in at and row[2] in at]
+        rows = [row for row in given.values_list(*fields)[:most] if row[1] in at and row[2] in at]
         a, b = (np.array([at[row[n]] for row in rows], dtype=np.int64) for n in (1, 2))
         expected = chances(fitted, np.full(len(rows), user), a, b)
         y = np.array([PREFERENCE[Judgement.Choice(row[3])] for row in rows], dtype=np.float64)
@@ -118,7 +125,7 @@ def answer_rows(snapshot: ModelSnapshot, worker: Worker) -> Iterator[list[Any]]:
     user = fitted.position_of_worker(worker.pk)
     if user is None:
         return
-    log = Log.read(snapshot, worker, fitted, user)
+    log = Log.read(snapshot, worker, fitted, user, most=None)
     for each in log.answers(log.order("newest")):
         facts = [each.first.key, each.second.key, int(each.tie), each.own, each.crowd, each.bits_own, each.bits_crowd]
         yield [*facts, each.response_ms or "", each.sequence, snapshot.number, snapshot.last_sequence]

@@ -66,12 +66,11 @@ def worker_page(snapshot: ModelSnapshot, worker: Worker, asked: AskedOfWorker) -
     user = axes.fitted.position_of_worker(worker.pk)
     if user is None:
         return WorkerPage(asked, False, [], 0, [], None, None, [], None, [])
-    scores = list(snapshot.scores.select_related("item", "item__project").order_by("rank"))
-    own = Own(axes, user, scores)
+    own = Own(snapshot, axes, user)
     shown = own.preferences(own.by_difference[:ITEMS_SHOWN])
     log = Log.read(snapshot, worker, axes.fitted, user)
     page = Paginator(log.order(asked.order), ANSWERS_PER_PAGE).get_page(asked.page)
-    keys = [score.item.key for score in scores[:MOST_OFFERED]]
+    keys = [each.key for each in own.ranked[:MOST_OFFERED]]
     pictures = [beside_picture(own, worker.project), causes_picture(shown[:ITEMS_EXPLAINED])] if shown else []
     pair = own.pair(asked.a, asked.b)
-    return WorkerPage(asked, True, shown, len(scores), keys, pair, log.fit, log.answers(list(page)), page, pictures)
+    return WorkerPage(asked, True, shown, len(own.ranked), keys, pair, log.fit, log.answers(list(page)), page, pictures)

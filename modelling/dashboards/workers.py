@@ -9,7 +9,6 @@ import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import Count
 from django.http import QueryDict
-from django.urls import reverse
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement, Project, Worker
@@ -58,12 +57,9 @@ class Row:
     place: Place | None = None
 
     @property
-    def traits(self) -> list[tuple[str, Any]]:
-        return list(self.worker.traits.items())
-
-    @property
-    def address(self) -> str:
-        return reverse("modelling:worker", args=[self.worker.project.slug, self.worker.code])
+    def told(self) -> str:
+        """What the worker said about themselves."""
+        return "; ".join(f"{name}: {answer}" for name, answer in self.worker.traits.items())
 
 
 @dataclass(frozen=True)
@@ -103,21 +99,17 @@ def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedO
     """One page of the workers, searched and sorted as asked, and the map of all who match."""
     axes = axes_of(snapshot) if snapshot else None
     everyone = workers_of_project(project, snapshot, axes)
-    chosen = [row for row in everyone if _matches(row.worker, asked.words)]
+    chosen = [row for row in everyone if _matches(row, asked.words)]
     chosen.sort(key=lambda row: (ORDERS[asked.order][1](row), row.worker.pk))
     page = Paginator(chosen, PER_PAGE).get_page(asked.page)
     traits = traits_in([row.worker.traits for row in everyone])
-    pictures = _map(axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else []
+    pictures = _map(project, axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else []
     return WorkersPage(asked, list(page), page, len(everyone), traits, pair_of(axes) if axes else [], pictures)
 
 
-def _map(axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
-    spots = [
-        Spot(row.worker.pk, row.worker.code, row.address, row.judgements, row.worker.traits, row.place)
-        for row in chosen
-        if row.place
-    ]
-    return [map_picture(axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
+def _map(project: Project, axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
+    spots = [Spot(row.worker, row.judgements, row.place) for row in chosen if row.place]
+    return [map_picture(project, axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
 
 
 def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: Axes | None) -> list[Row]:
@@ -125,8 +117,6 @@ def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: A
     standing = Judgement.objects.filter(project=project, retraction=None).order_by()
     given = Counter(dict(standing.values_list("worker").annotate(Count("pk"))))
     workers = list(Worker.objects.filter(project=project))
-    for worker in workers:
-        worker.project = project  # spares a query for each address
     if snapshot is None or axes is None:
         return [Row(worker, given[worker.pk]) for worker in workers]
     known = _Known(tally_of(snapshot), places_on_map(axes), places(axes.fitted.worker_ids))
@@ -157,10 +147,9 @@ class _Known:
         )
 
 
-def _matches(worker: Worker, words: str) -> bool:
+def _matches(row: Row, words: str) -> bool:
     wanted = words.casefold()
-    told = " ".join(f"{name}: {answer}" for name, answer in worker.traits.items())
-    return wanted in worker.code.casefold() or wanted in told.casefold()
+    return wanted in row.worker.code.casefold() or wanted in row.told.casefold()
 
 
 def worker_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:

@@ -12,6 +12,7 @@ def test_the_words_of_both_ends_are_found_and_grammar_is_not() -> None:
     ends = distinguishing(word_table(TEXTS), VALUES)
     assert ends.high == ["evidence", "shows"]
     assert ends.low == ["neighbours", "tale"]
+    assert (ends.high_length, ends.low_length) == (4.0, 5.0)
 
 
 def test_turning_the_values_turns_the_ends() -> None:
