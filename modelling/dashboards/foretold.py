@@ -59,12 +59,9 @@ def _summary(sums: dict[str, Sums], losses: dict[str, float]) -> str:
         "right": number_format(100 * personal.accuracy, decimal_pos=1),
         "labels": number_format(personal.labels, force_grouping=True),
     }
+    told = _("The personal model foretold %(right)s %% of %(labels)s new judgements right.") % facts
     if gain > NEAR:
-        words = _(
-            "The personal model foretold %(right)s %% of %(labels)s new judgements right, better than the others."
-        )
-    elif gain < -NEAR:
-        words = _("The personal model foretold %(right)s %% of %(labels)s new judgements right; another did better.")
-    else:
-        words = _("The personal model foretold %(right)s %% of %(labels)s new judgements right, as well as the next.")
-    return words % facts
+        return f"{told} {_('Its log loss is the smallest: knowing each person helps.')}"
+    if gain < -NEAR:
+        return f"{told} {_('Another method has a smaller log loss: so far, knowing each person does not help.')}"
+    return f"{told} {_('Its log loss is about that of the next best: so far, knowing each person helps little.')}"

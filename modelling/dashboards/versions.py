@@ -159,7 +159,7 @@ def version_page(snapshot: ModelSnapshot) -> VersionPage:
         remarks=remarks(snapshot, state),
         settings=explained(ModelSettings.of(snapshot.settings)),
         warnings=[str(warning) for warning in told.get("warnings", [])],
-        trace=trace_of(told.get("bounds", [])),
+        trace=trace_of(told.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None,
         parts=parts_of(told.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),
         after=siblings.filter(number__gt=snapshot.number).last(),

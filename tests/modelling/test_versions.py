@@ -130,7 +130,8 @@ def test_the_details_hold_everything_that_explains_a_version(
     project: Project, owner: User, log_in: Callable[[User], Client]
 ) -> None:
     told = {"bounds": [-120.0, -100.25], "warnings": ["It is late."], "seconds": {"learning": 1.5, "other": 0.5}}
-    snapshot = make_version(project, 1, diagnostics=told, seed=17, settings={"n_components": 3, "kernel": "surface"})
+    chosen = {"n_components": 3, "kernel": "surface"}
+    snapshot = make_version(project, 1, kind="refit", diagnostics=told, seed=17, settings=chosen)
     text = log_in(owner).get("/projects/pets/model/versions/1/").text
     for words in (
         snapshot.data_hash,
@@ -345,7 +346,12 @@ def scored(snapshot: ModelSnapshot, method: str, log_loss: float, correct: int =
 
 
 @pytest.mark.parametrize(
-    ("personal", "said"), [(4.0, "better than the others"), (6.5, "another did better"), (6.001, "as well as the next")]
+    ("personal", "said"),
+    [
+        (4.0, "knowing each person helps."),
+        (6.5, "knowing each person does not help"),
+        (6.001, "knowing each person helps little"),
+    ],
 )
 def test_the_scoreboard_says_whether_the_personal_model_earns_its_keep(
     project: Project, owner: User, three, log_in: Callable[[User], Client], personal: float, said: str
