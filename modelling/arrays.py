@@ -64,12 +64,12 @@ def _marks_in(project: Project, checksum: str) -> set[str]:
 def load(project: Project, checksum: str) -> Arrays:
     """The arrays as they were saved; Damaged if a single number differs."""
     archive = _open(project, checksum)
-    index, base = _index_of(archive), _unwords(archive[BASE])
-    if base:
-        archive = {**_open(project, base), **archive}
     try:
+        index, base = _index_of(archive), _unwords(archive[BASE])
+        if base:
+            archive = {**_open(project, base), **archive}
         arrays = {name: archive[mark] for name, mark in index.items()}
-    except KeyError:
+    except KeyError:  # something is missing, or another release wrote it
         raise Damaged(checksum) from None
     if checksum_of_arrays(arrays) != checksum:
         raise Damaged(checksum)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.forms.projects import FieldGroup, allowed_range
 from annotation.models import Item, Project
-from modelling.model_settings import LIMITS, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings
+from modelling.model_settings import LIMITS, NEAR, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings
 
 USUAL = ModelSettings()
 LABELS = {
@@ -57,6 +57,7 @@ HELP = {
 }
 KERNEL_WORDS = {
     TEXTS: gettext_lazy("texts: form, words, meaning"),
+    NEAR: gettext_lazy("the same, but only texts of nearly the same form are alike"),
     SURFACE: gettext_lazy("only the form of the texts"),
     VECTORS: gettext_lazy("only the meaning of the texts"),
     NUMERIC: gettext_lazy("only the items' own numbers"),

@@ -13,12 +13,14 @@ LIMITS: dict[str, tuple[float, float]] = {
     "n_components": (0, 50),
     "n_inducing_items": (10, 500),
     "personal_variance": (0.01, 10),
-    "consensus_variance": (0.1, 10),
-    "consensus_certainty": (0.5, 100),
+    "consensus_variance": (0.01, 10),
+    "consensus_certainty": (0.5, 100_000),
     "refit_growth": (1.1, 2),  # the estimator itself starts again when its labels have doubled
     "seed": (0, 2**31 - 1),
 }
-TEXTS, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = ("texts", "surface", "vectors", "numeric", "none")
+TEXTS, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
+    "texts", "near texts", "surface", "vectors", "numeric", "none"
+)  # fmt: skip
 
 
 class Unusable(ValueError):
@@ -79,6 +81,8 @@ def item_kernel(name: str, blocks: Blocks) -> WeightedSum | None:
         return None
     if name == TEXTS:
         return default_item_kernel(blocks)
+    if name == NEAR:
+        return item_kernels(blocks)["near surface, words, vectors"]
     if name == SURFACE:
         return item_kernels({**blocks, "numeric": (0, 0)})["surface"]
     return _over(blocks, name)

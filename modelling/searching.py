@@ -27,7 +27,7 @@ from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
 from modelling.inputs import Inputs, read_inputs
-from modelling.model_settings import NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings, item_kernel
+from modelling.model_settings import NEAR, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings, item_kernel
 from modelling.models import SettingsSearch
 
 log = logging.getLogger("concord.searching")
@@ -42,6 +42,7 @@ COMPONENTS = {
 }
 KERNEL_NAMES = {
     TEXTS: gettext_noop("alike by their texts"),
+    NEAR: gettext_noop("alike by their texts, if of nearly the same form"),
     SURFACE: gettext_noop("alike by form only"),
     VECTORS: gettext_noop("alike by word vectors only"),
     NUMERIC: gettext_noop("alike by their own numbers only"),

@@ -48,11 +48,13 @@ def run_one(owner: str, only: Project | None = None) -> ModelSnapshot | None:
 
 def update(project: Project, owner: str) -> ModelSnapshot | None:
     """Reads, learns outside any transaction, publishes. With too little to learn from, only says how far it read."""
-    began, moment, heartbeat = time.perf_counter(), moment_of(project), Heartbeat(project, owner)
+    laps, moment, heartbeat = Laps(), moment_of(project), Heartbeat(project, owner)
     settings, parent = ModelSettings.of(project.model_settings), current_snapshot(project)
     known = recall(parent)
     news = read_news(parent, moment, known.fitted.item_ids, known.fitted.worker_ids) if parent and known else None
+    laps("reading")
     foretold = foretell(known.fitted, known.rivals, news) if known and news else {}
+    laps("foretelling")
     source: News | Inputs
     if parent and known and news and may_step(parent, news, settings):
         source, learner = news, known.gone_on(news)
@@ -63,18 +65,37 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
             finish(project, owner, moment, current=None, words=words)
             return None
         learner = Learner.from_scratch(source, settings, heartbeat)
+    laps("learning")
     faults.hit("after_fit")
     snapshot, scores = describe(source, settings, learner.fitted, parent), checked_scores(learner.fitted, settings.seed)
     snapshot.project = project
+    laps("ranking")
     stored = arrays.save(project, learner.arrays(), base=snapshot.base)
     snapshot.checksum, snapshot.base = stored.checksum, stored.base
-    snapshot.seconds = round(time.perf_counter() - began, 3)
+    laps("storing")
+    snapshot.seconds, snapshot.diagnostics["seconds"] = laps.total, laps.seconds
     faults.hit("before_pointer")
     publish(snapshot, scores, foretold, owner, moment)
     faults.hit("after_publish")
     remember(snapshot, learner)
     prune(project)
     return snapshot
+
+
+class Laps:
+    """Seconds of each part of an update, for the page of its version."""
+
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, part: str) -> None:
+        now = time.perf_counter()
+        self.seconds[part], self.last = round(now - self.last, 3), now
+
+    @property
+    def total(self) -> float:
+        return round(sum(self.seconds.values()), 3)
 
 
 def recall(parent: ModelSnapshot | None) -> Learner | None:

@@ -14,7 +14,15 @@ from annotation.models import Project
 from annotation.refusals import Refused
 
 CATALOGUE = Path(settings.BASE_DIR) / "locale" / "de" / "LC_MESSAGES" / "django"
-WORKER_PAGES = ["judge", "welcome", "thanks", "not_open", "_help", "_deliver"]
+WORKER_PAGES = [f"annotation/{page}" for page in ("judge", "welcome", "thanks", "not_open", "_help", "_deliver")]
+MODEL_PAGES = [
+    f"modelling/{page}"
+    for page in (
+        "model", "_model", "_compare_form", "_versions_table", "version", "_version", "_pin", "_version_origin",
+        "_version_course", "compare", "_compare", "_moves", "model_settings", "_search", "_search_table", "_freshness",
+        "_progress", "_no_arrays", "no_arrays", "_scoreboard",
+    )
+]  # fmt: skip
 ENTRY = re.compile(
     r'^msgid "(.+)"\n(?:msgid_plural "(.+)"\n)?msgstr(?:\[0\])? "(.*)"\n(?:msgstr\[1\] "(.*)"\n)?', re.MULTILINE
 )
@@ -30,12 +38,12 @@ def catalogue() -> dict[tuple[str, int], str]:
 
 
 def words_of(page: str) -> set[str]:
-    source = (Path(settings.BASE_DIR) / "templates" / "annotation" / f"{page}.html").read_text(encoding="utf-8")
+    source = (Path(settings.BASE_DIR) / "templates" / f"{page}.html").read_text(encoding="utf-8")
     return {words for _quote, words in TRANSLATE.findall(source)}
 
 
-@pytest.mark.parametrize("page", WORKER_PAGES)
-def test_every_string_of_a_workers_page_is_in_the_german_catalogue(page: str) -> None:
+@pytest.mark.parametrize("page", WORKER_PAGES + MODEL_PAGES)
+def test_every_string_of_a_workers_page_and_of_the_models_pages_is_in_the_german_catalogue(page: str) -> None:
     assert words_of(page) - {english for (english, _form), german in catalogue().items() if german} == set()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.core.paginator import Page, Paginator
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from annotation.models import Item, Project
 from modelling.dashboards.traces import Trace, trace_of
@@ -15,6 +16,13 @@ from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
 
 VERSIONS_PER_PAGE = 50
 MOVES_PER_PAGE = 100
+PARTS = {
+    "reading": gettext_lazy("reading what is new"),
+    "foretelling": gettext_lazy("foretelling it, for the scoreboard"),
+    "learning": gettext_lazy("learning"),
+    "ranking": gettext_lazy("ranking the items"),
+    "storing": gettext_lazy("storing the model"),
+}
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ def parts_of(seconds: dict[str, float]) -> list[Part]:
     """The parts of an update's time with their shares, in the order in which they came."""
     longest = max(seconds.values(), default=0.0)
     shares = {name: 100 * value / longest if longest > 0 else 0.0 for name, value in seconds.items()}
-    return [Part(name.replace("_", " "), value, round(shares[name], 1)) for name, value in seconds.items()]
+    return [Part(str(PARTS.get(name, name)), value, round(shares[name], 1)) for name, value in seconds.items()]
 
 
 def comparison(older: ModelSnapshot, newer: ModelSnapshot, number: int = 1) -> Comparison:

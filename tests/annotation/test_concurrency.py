@@ -13,6 +13,7 @@ from functools import partial
 from itertools import combinations, count
 from random import Random
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.db.models import Count, F
@@ -119,6 +120,17 @@ def test_an_id_sent_again_with_another_choice_pair_or_worker_changes_nothing(db:
     assert refused == {DifferentPayload: 2 * OTHER_PAYLOADS, NotYours: OTHER_PAYLOADS}
     assert set(Judgement.objects.values_list("worker", flat=True)) == {worker.pk}
     assert Judgement.objects.count() == OTHER_PAYLOADS
+
+
+def test_pressing_start_twenty_times_at_once_is_joining_once(visit: Visit) -> None:
+    make_study("doorway", items=5, redundancy=REDUNDANCY)
+    newcomer = visit("doorway")
+    newcomer.token = newcomer.token_on(newcomer.request("GET", "/s/doorway/").text())
+    form = urlencode({"consent": "on", "csrfmiddlewaretoken": newcomer.token}).encode()
+    press = ("POST", "/s/doorway/join/", form, "application/x-www-form-urlencoded")
+    replies = together([partial(tab.request, *press) for tab in tabs_of(newcomer, SENDS)])
+    assert {reply.status for reply in replies} == {302}
+    assert Worker.objects.count() == 1
 
 
 def test_two_answers_to_one_pair_at_once_are_one_row_and_a_friendly_no(someone: Client) -> None:

@@ -72,22 +72,22 @@ def restore(install: Install, backup: dict[str, Any]) -> dict[str, Any]:
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=backup["folder"], check=True)
     folder = backup["folder"].with_name(f"{backup['folder'].name}-restored")
     shutil.copytree(backup["folder"], folder)
-    with _fresh_database(install, folder) as address:
-        again = Install(folder, address)
+    with restored(folder, install.database_url) as where:
+        again = Install(folder, str(where) if install.database_url else "")
         sound, said = again.verify()
-        present = {row.uuid for row in database.judgements(again.database, SLUG)}
-        versions = database.query(again.database, "SELECT COUNT(*) FROM modelling_modelsnapshot")[0][0]
+        present = {row.uuid for row in database.judgements(where, SLUG)}
+        versions = database.query(where, "SELECT COUNT(*) FROM modelling_modelsnapshot")[0][0]
     shutil.rmtree(folder)
     return {"sound": sound, "said": said, "lost": len(backup["acknowledged"] - present), "versions": versions}
 
 
 @contextmanager
-def _fresh_database(install: Install, folder: Path) -> Iterator[str]:
-    """The address of a database restored from the dump; none for SQLite, whose file is in the folder."""
-    if not install.database_url:
-        yield ""
+def restored(folder: Path, server: str) -> Iterator[Path | str]:
+    """The database of a backup: its file, or, with the address of a PostgreSQL server, what its dump becomes there."""
+    if not server:
+        yield folder / "concord.sqlite3"
         return
-    with fresh_postgres(install.database_url) as address:
+    with fresh_postgres(server) as address:
         command = ["pg_restore", "--no-owner", "--exit-on-error", "--dbname", address, str(folder / "concord.dump")]
         subprocess.run(command, check=True)
         yield address

@@ -116,7 +116,7 @@ class Client:
 
     def join(self) -> None:
         """Consents on the welcome page; the first pairs are here."""
-        self.token = self._token_on(self.persistently("GET", f"/s/{self.slug}/").text())
+        self.token = self.token_on(self.persistently("GET", f"/s/{self.slug}/").text())
         form = urlencode({"consent": "on", "csrfmiddlewaretoken": self.token}).encode()
         joined = self.persistently("POST", f"/s/{self.slug}/join/", form, "application/x-www-form-urlencoded")
         if joined.status != 302:
@@ -129,10 +129,10 @@ class Client:
         task = TASK.search(page)
         self.pairs = pairs_of(json.loads(task[1])) if task else []
         if task:
-            self.token = self._token_on(page)
+            self.token = self.token_on(page)
 
     @staticmethod
-    def _token_on(page: str) -> str:
+    def token_on(page: str) -> str:
         found = TOKEN.search(page)
         if found is None:
             raise GaveUpError(f"no token on the page: {page[:500]}")

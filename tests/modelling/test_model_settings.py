@@ -92,7 +92,7 @@ def test_a_change_is_audited_and_asks_for_a_refit(
         ("refit_growth", "2.5", "Choose a number from 1.1 to 2."),
         ("refit_growth", "nan", "Choose a number from 1.1 to 2."),
         ("personal_variance", "-1", "Choose a number from 0.01 to 10."),
-        ("consensus_variance", "1e308", "Choose a number from 0.1 to 10."),
+        ("consensus_variance", "1e308", "Choose a number from 0.01 to 10."),
         ("seed", "-1", "Choose a whole number from 0 to 2,147,483,647."),
         ("update_batch", "0", "Choose a whole number from 1 to 100,000."),
         ("kernel", "cosine", "Select a valid choice."),

@@ -96,7 +96,7 @@ def test_the_whole_list_is_tried_and_a_coin_is_the_measure(project: Project, own
     for number, item in enumerate(Item.objects.filter(project=project)):
         Item.objects.filter(pk=item.pk).update(features={"year": number})
     searching.ask(project=project, user=owner)
-    assert work_off() == 8
+    assert work_off() == 9
     search = SettingsSearch.objects.get()
     names = {row["name"] for row in search.table}
     assert {"as it is now", "every item alone", "alike by their own numbers only", "20 components"} <= names

@@ -1,5 +1,6 @@
 """New judgements become one new snapshot: claimed once, published whole, never turned back."""
 
+import io
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from annotation.models import Item, Judgement, Project, Worker
 from annotation.services import Receipt
 from modelling import arrays, claiming, learners, troubles, updating
 from modelling.inputs import Moment, moment_of, read_inputs
-from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.models import ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
 from modelling.snapshots import Fitted, Scores, current_snapshot, load_fitted
 from modelling.verification import problems_of
 
@@ -409,3 +411,20 @@ def test_a_study_whose_items_are_all_switched_off_shows_no_ranking(project: Proj
     ledger.raise_inputs_revision(project.pk)
     assert updating.run_one("one") is None
     assert (current_snapshot(project), UpdateState.objects.get().words) == (None, troubles.FEW_ITEMS)
+
+
+def test_a_version_made_by_another_release_is_learned_again_from_scratch(project: Project, crowd: list[Worker]) -> None:
+    first = updating.run_one("one")
+    ModelSnapshot.objects.filter(pk=first.pk).update(code_version="0.0.1")
+    second = updating.run_one("one")
+    assert (second.kind, second.included) == ("refit", first.included)
+    assert updating.run_one("one") is None
+
+
+def test_arrays_of_another_release_count_as_damaged_not_as_an_error(project: Project, settings: Any) -> None:
+    settings.SNAPSHOT_ARRAYS = "table"
+    content = io.BytesIO()
+    np.savez(content, mean=np.zeros(3))
+    SnapshotArrays.objects.create(project=project, checksum="old", content=content.getvalue())
+    with pytest.raises(arrays.Damaged):
+        arrays.load(project, "old")

@@ -129,7 +129,7 @@ def test_the_list_says_how_each_version_was_made(
 def test_the_details_hold_everything_that_explains_a_version(
     project: Project, owner: User, log_in: Callable[[User], Client]
 ) -> None:
-    told = {"bounds": [-120.0, -101.5, -100.25], "warnings": ["It is late."], "seconds": {"fit": 1.5, "scores": 0.5}}
+    told = {"bounds": [-120.0, -100.25], "warnings": ["It is late."], "seconds": {"learning": 1.5, "other": 0.5}}
     snapshot = make_version(project, 1, diagnostics=told, seed=17, settings={"n_components": 3, "kernel": "surface"})
     text = log_in(owner).get("/projects/pets/model/versions/1/").text
     for words in (
@@ -142,7 +142,7 @@ def test_the_details_hold_everything_that_explains_a_version(
     ):
         assert words in text
     page = version_page(snapshot)
-    assert [(part.name, part.percent) for part in page.parts] == [("fit", 100.0), ("scores", 33.3)]
+    assert [(part.name, part.percent) for part in page.parts] == [("learning", 100.0), ("other", 33.3)]
     assert "<polyline" in text
 
 
@@ -257,7 +257,10 @@ def test_the_updater_prunes_after_publishing(
         judge(worker)
         assert updating.run_one("one")
     assert ModelSnapshot.objects.get(number=1).pruned_at is not None
-    assert ModelSnapshot.objects.get(number=2).pruned_at is None
+    newest = ModelSnapshot.objects.get(number=2)
+    assert newest.pruned_at is None
+    assert list(newest.diagnostics["seconds"]) == ["reading", "foretelling", "learning", "ranking", "storing"]
+    assert newest.seconds == pytest.approx(sum(newest.diagnostics["seconds"].values()), abs=0.01)
     assert list(problems_of(project)) == []
 
 

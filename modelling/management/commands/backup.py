@@ -44,5 +44,5 @@ def in_words(manifest: Manifest, *, destination: Path, **options: Any) -> str:
     if not manifest.secret:
         lines.append("The secret key is not in it: with another key, people log in again and workers start anew.")
     if manifest.missing:
-        lines.append(f"Files of arrays missing before: {len(manifest.missing)}. `manage.py verify` names their versions.")
+        lines.append(f"Files of arrays missing before: {len(manifest.missing)}. `manage.py verify` names the versions.")
     return "\n".join(lines)
