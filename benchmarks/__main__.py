@@ -9,6 +9,7 @@ from benchmarks.harness import tell
 MODULES = (
     "benchmarks.paper.convincingness",
     "benchmarks.paper.simulations",
+    "benchmarks.components",
     "benchmarks.speed",
     "benchmarks.streaming",
 )

@@ -9,7 +9,15 @@ from annotation.admin import ProjectAdmin, ReadOnly
 from annotation.models import Project
 from annotation.services import audit
 from modelling.exports import csv_response, ranking_csv, zip_response
-from modelling.models import ConsensusScore, ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
+from modelling.models import (
+    ComponentName,
+    ComponentNumbers,
+    ConsensusScore,
+    ModelSnapshot,
+    SnapshotArrays,
+    UpdaterBeat,
+    UpdateState,
+)
 from modelling.versions import shown_of
 
 
@@ -80,3 +88,17 @@ def export_rankings(modeladmin: ProjectAdmin, request: HttpRequest, projects: Qu
 
 # Projects are annotation's rows, and annotation knows nothing of rankings: the action is hung on from here.
 ProjectAdmin.actions = [export_rankings]  # type: ignore[misc]
+
+
+@admin.register(ComponentName)
+class ComponentNameAdmin(ReadOnly):
+    list_display = ["project", "number", "name"]
+    search_fields = ["name", "project__title", "project__slug"]
+    list_select_related = ["project"]
+
+
+@admin.register(ComponentNumbers)
+class ComponentNumbersAdmin(ReadOnly):
+    list_display = ["snapshot", "numbers"]
+    exclude = ["profile", "landmarks"]
+    list_select_related = ["snapshot"]

@@ -19,6 +19,7 @@ from modelling.words import WordTable, distinguishing, word_table
 
 Places = NDArray[np.int64]
 
+FEW_LABELS = 100  # of a version; from fewer, components are little more than a guess
 SHOWN_ITEMS = 3
 SHOWN_WORKERS = 3
 COLUMNS = [
@@ -69,6 +70,7 @@ class ComponentsPage:
     axes: list[Axis]
     components: list[Component]
     pictures: list[Picture]
+    few: bool
     threshold: int = round(100 * IN_USE)
 
     @property
@@ -80,7 +82,7 @@ def components_page(snapshot: ModelSnapshot) -> ComponentsPage:
     """Every component with its strength, and those in use with what lies at their ends."""
     axes = axes_of(snapshot)
     pictures = [variances_picture(axes.axes), energy_picture(axes.axes)] if axes.axes else []
-    return ComponentsPage(axes.axes, _described(snapshot, axes), pictures)
+    return ComponentsPage(axes.axes, _described(snapshot, axes), pictures, snapshot.included < FEW_LABELS)
 
 
 def _described(snapshot: ModelSnapshot, axes: Axes) -> list[Component]:

@@ -73,6 +73,14 @@ class WorkersPage:
     pictures: list[Picture]
 
     @property
+    def has_times(self) -> bool:
+        return any(row.seconds is not None for row in self.rows)
+
+    @property
+    def has_traits(self) -> bool:
+        return any(row.told for row in self.rows)
+
+    @property
     def orders(self) -> list[tuple[str, Any]]:
         return [(name, words) for name, (words, _key) in ORDERS.items()]
 

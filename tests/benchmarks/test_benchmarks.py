@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import harness, speed, streaming
+from benchmarks import components, harness, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -191,3 +191,11 @@ def test_a_full_result_is_written_and_a_quick_one_only_printed(tmp_path, capsys)
     harness.publish("other", {}, harness.arguments(None).parse_args(["--quick", "--results", str(tmp_path)]))
     assert not (tmp_path / "other.json").exists()
     assert "something" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_three_tastes_make_three_components_and_three_groups_two_that_lie_apart(capsys):
+    components.main(["--quick"])
+    result = printed(capsys)
+    assert result["three_tastes"]["right"] == result["three_groups"]["right"] == result["seeds"] == 2
+    assert min(result["three_groups"]["silhouette"]) > components.APART
