@@ -17,7 +17,7 @@ from modelling.model_settings import ModelSettings
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.ranking import rank_items
 
-ITEMS_AT_ONCE = 500
+SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
 CODE_VERSION = "0.2.0"
 IDS = ("item_ids", "worker_ids", "ranked")
 
@@ -168,8 +168,9 @@ def judgements_per_item(fitted: Fitted) -> NDArray[np.int64]:
 
 
 def polarisation(model: CrowdGPPL, items: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The spread over workers of their predicted scores for each item, a few hundred items at a time."""
-    parts = [items[start : start + ITEMS_AT_ONCE] for start in range(0, len(items), ITEMS_AT_ONCE)]
+    """The spread over workers of their predicted scores for each item, as many items at a time as memory allows."""
+    most = max(1, SCORES_AT_ONCE // max(model.n_users_, 1))
+    parts = [items[start : start + most] for start in range(0, len(items), most)]
     return np.concatenate([np.std(model.predict_utilities(items=part), axis=1) for part in parts])
 
 
