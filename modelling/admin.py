@@ -14,6 +14,8 @@ from modelling.models import (
     ComponentNumbers,
     ConsensusScore,
     ModelSnapshot,
+    ScoreboardEntry,
+    SettingsSearch,
     SnapshotArrays,
     UpdaterBeat,
     UpdateState,
@@ -60,6 +62,23 @@ class ConsensusScoreAdmin(ReadOnly):
     search_fields = ["item__key"]
     list_select_related = ["snapshot", "item"]
     ordering = ["-snapshot_id", "rank"]
+
+
+@admin.register(ScoreboardEntry)
+class ScoreboardEntryAdmin(ReadOnly):
+    list_display = ["snapshot", "method", "labels", "decided", "correct", "log_loss", "brier"]
+    list_filter = ["method", "snapshot__project"]
+    list_select_related = ["snapshot"]
+    ordering = ["-snapshot_id", "method"]
+
+
+@admin.register(SettingsSearch)
+class SettingsSearchAdmin(ReadOnly):
+    list_display = ["project", "asked_by", "asked_at", "state", "ended_at"]
+    list_filter = ["state", "project"]
+    search_fields = ["project__title", "project__slug", "words"]
+    list_select_related = ["project", "asked_by"]
+    date_hierarchy = "asked_at"
 
 
 @admin.register(UpdaterBeat)

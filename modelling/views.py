@@ -60,9 +60,10 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
+            name, context = _part(request, freshness, template, facts, kwargs)
             if "csv" in request.GET:
-                return _table_of_picture(request.GET["csv"], facts(request, freshness, **kwargs), freshness)
-            response = render(request, *_part(request, freshness, template, facts, kwargs))
+                return _table_of_picture(request.GET["csv"], context, freshness)
+            response = render(request, name, context)
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"

@@ -17,7 +17,7 @@ from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db
 
-ADDRESSES = ["/", "/s/pets/", "/accounts/login/", "/nothing/", "/projects/pets/", "/projects/pets/ranking/"]
+ADDRESSES = ["/", "/s/pets/", "/accounts/login/", "/nothing/", "/projects/pets/", "/projects/pets/items/"]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -34,6 +34,15 @@ def test_every_page_has_a_strict_policy_and_its_own_id(
     assert len(answer["X-Request-ID"]) == 12
     assert "<script>" not in answer.text
     assert 'style="' not in answer.text
+
+
+def test_a_page_with_pictures_lets_plotly_write_styles_and_nothing_more(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    policy = log_in(owner).get("/projects/pets/ranking/")["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "style-src 'self' 'unsafe-inline'" in policy
+    assert policy.count("unsafe") == 1
 
 
 def test_cookies_are_not_for_scripts_and_not_for_other_sites(project: Project, owner: User, client: Client) -> None:
