@@ -18,7 +18,7 @@ from modelling.models import ModelSnapshot, UpdateState
 from modelling.ranking import rank_items
 
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
-CODE_VERSION = "0.2.0"
+CODE_VERSION = "0.3.0"
 IDS = ("item_ids", "worker_ids", "ranked")
 
 

@@ -12,6 +12,7 @@ from .kernels import Kernel
 
 JITTER = 1e-6  # added to K_mm before its factorisation
 SPECTRAL_ITEMS = 1500  # up to here an eigen-decomposition of K is cheap, and the best choice of M directions
+CHUNK_PAIRS = 2048  # pairs whose features are held at once
 EIGEN_FLOOR = 1e-9  # directions with a smaller share of the largest eigenvalue carry rounding only
 
 
@@ -113,13 +114,18 @@ class ItemView:
         """k_aa + k_bb - 2 k_ab - |Psi_a - Psi_b|^2 of each pair: exactly 0 for equal items."""
         if self.Psi is None:
             return np.zeros(len(a))
-        if self.space.kernel is None or self.X is None:
-            prior = 2.0 * (a != b)
-        else:
-            k, X = self.space.kernel, self.X
-            prior = k.paired(X[a], X[a]) + k.paired(X[b], X[b]) - 2.0 * k.paired(X[a], X[b])
-        explained = ((self.Psi[a] - self.Psi[b]) ** 2).sum(axis=1)
-        return np.asarray(np.maximum(prior - explained, 0.0))
+        out = np.zeros(len(a))
+        own = None if self.space.kernel is None or self.X is None else self.space.kernel.diagonal(self.X)
+        for start in range(0, len(a), CHUNK_PAIRS):
+            rows = slice(start, start + CHUNK_PAIRS)
+            explained = ((self.Psi[a[rows]] - self.Psi[b[rows]]) ** 2).sum(axis=1)
+            out[rows] = np.maximum(self._prior_distances(a[rows], b[rows], own) - explained, 0.0)
+        return out
+
+    def _prior_distances(self, a: IntArray, b: IntArray, own: FloatArray | None) -> FloatArray:
+        if own is None or self.space.kernel is None or self.X is None:
+            return np.asarray(2.0 * (a != b))
+        return np.asarray(own[a] + own[b] - 2.0 * self.space.kernel.paired(self.X[a], self.X[b]))
 
     def rest_covariance(self, items: IntArray) -> FloatArray:
         """K** - Psi* Psi*^T of these items."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import FloatArray, State
-from .inducing import ItemSpace, ItemView
+from .inducing import ItemSpace
 from .items import Items, pair_moments
 from .kernels import Kernel, kernel_from_state
 from .labels import PairwiseLabels
@@ -57,7 +57,8 @@ def posterior_to_state(post: Posterior) -> State:
     put(state, X_items=space.X, landmarks=space.landmarks, map=space.map, Psi=space.Psi)
     put(state, items_mean=items.mean, items_cov=items.cov, items_precision=items.precision, items_shift=items.shift)
     put(state, users_W=users.W, users_Omega=users.Omega, users_g=users.g)
-    put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, improper=np.array(post.improper), held=post.held)
+    put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, rest=post.rest)
+    put(state, improper=np.array(post.improper), held=post.held)
     keep_traits(state, post.traits)
     keep_finish(state, post.finish)
     for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
@@ -119,9 +120,8 @@ def posterior_from_state(state: State) -> Posterior:
     items = Items(state["items_mean"].copy(), state["items_cov"].copy(), first, precision, shift)
     users = Users(state["users_W"].copy(), state["users_Omega"].copy(), state["users_g"].copy())
     scale_items, scale_users = scales_from(state, "scale_items"), scales_from(state, "scale_users")
-    rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
+    lam, tau, m, v, rest = (state[name].copy() for name in ("lam", "tau", "m", "v", "rest"))
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
-    lam, tau, m, v = (state[name].copy() for name in ("lam", "tau", "m", "v"))
     return Posterior(
         space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs,
         traits=traits_from(state), finish=finish_from(state), improper=float(state["improper"]),
