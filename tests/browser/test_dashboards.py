@@ -1,10 +1,11 @@
 """Pages about the model as researchers watch them: they follow by themselves, heal by themselves, and can be read."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, WebSocketRoute, expect
 
 from annotation.models import EventHead, Project, User
 from modelling import searching, versions
@@ -16,6 +17,7 @@ IN_TIME = 2.0  # seconds from publication to page
 MINUTE = 60_000
 NEXT_TRY = 30_000  # ms; longer than the longest pause between two tries
 SILENCE = 46_000  # ms; the page gives a socket up after 45 seconds
+TRIES = 6
 NOTE = "#live-paused"
 # When the page first says each version, by the clock of this machine.
 OBSERVER = """
@@ -63,6 +65,16 @@ def seconds_until_shown(page: Page, number: int, published: float) -> float:
     return float(page.evaluate(f"window.seen['{number}']")) - published
 
 
+def catch_up(page: Page, number: int) -> None:
+    """The page's next tries to connect come early, until one of them has shown this version, without loading again."""
+    for _ in range(TRIES):
+        page.clock.fast_forward(NEXT_TRY)
+        with suppress(TimeoutError):
+            page.wait_for_function(f"() => window.seen['{number}']", timeout=5_000)
+            break
+    assert page.evaluate(f"window.unchanged && window.seen['{number}']"), "the page did not heal itself"
+
+
 def test_an_open_page_shows_a_new_version_within_two_seconds(near: str, context: BrowserContext) -> None:
     page = watched(context, near)
     late = [seconds_until_shown(page, number, publish(number)) for number in (2, 3, 4)]
@@ -81,8 +93,7 @@ def test_the_same_with_postgresql_and_redis_which_may_be_away_for_a_minute(far: 
     page.clock.fast_forward(MINUTE)
     expect(page.locator(NOTE)).to_be_visible()
     far.redis.start()
-    page.clock.fast_forward(NEXT_TRY)
-    seconds_until_shown(page, 3, published)
+    catch_up(page, 3)
     expect(page.locator(NOTE)).to_be_hidden()
 
 
@@ -91,12 +102,11 @@ def test_a_page_without_network_for_a_minute_heals_itself(near: str, context: Br
     context.set_offline(True)
     page.clock.fast_forward(MINUTE)
     expect(page.locator(NOTE)).to_be_visible()
-    published = publish(2)
+    publish(2)
     page.clock.fast_forward(MINUTE)
     expect(page.locator("#status")).to_contain_text("Version 1, from")
     context.set_offline(False)
-    page.clock.fast_forward(NEXT_TRY)
-    seconds_until_shown(page, 2, published)
+    catch_up(page, 2)
     expect(page.locator(NOTE)).to_be_hidden()
 
 
