@@ -14,7 +14,7 @@ from modelling.dashboards.addresses import workers_at
 from modelling.dashboards.answers import chances, learned_from, places
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
-from modelling.dashboards.ranking import Z_95
+from modelling.dashboards.ranking_pictures import Z_95
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import Fitted
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from annotation.models import Worker
 from modelling.dashboards.pictures import Picture, axis, numbers
-from modelling.dashboards.ranking import Z_95
+from modelling.dashboards.ranking_pictures import Z_95
 from modelling.information import expected_information
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.ranking import rank_items

@@ -11,7 +11,7 @@ import numpy as np
 
 Trace = dict[str, Any]
 
-LONGEST_HOVER = 160
+LONGEST_HOVER = 100
 DIGITS = 4
 
 

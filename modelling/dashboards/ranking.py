@@ -7,20 +7,17 @@ import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import F, Max, Min, Q, QuerySet
 from django.http import QueryDict
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from scipy.special import ndtr
 
 from modelling.arrays import Damaged
-from modelling.dashboards.addresses import items_at
-from modelling.dashboards.pictures import Picture, axis, numbers, plain
+from modelling.dashboards.pictures import Picture
+from modelling.dashboards.ranking_pictures import Z_95, pictures_of
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import item_positions, load_fitted
 
 PER_PAGE = 100
-MOST_DRAWN = 1000  # items in a picture; beyond, the table has pages
 WIDTH = 200  # of the interval picture in the table, in its own units
-Z_95 = 1.96
 ORDERS = {
     "rank": (gettext_lazy("best first"), ["rank"]),
     "divides": (gettext_lazy("divides people most"), ["-polarisation", "rank"]),
@@ -94,17 +91,18 @@ def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) 
     """
     everything = snapshot.scores.all()
     tiers = tiers_of(snapshot)
-    chosen = _chosen(everything, asked).select_related("item", "item__project")
+    chosen = _chosen(everything, asked).select_related("item")
     page = Paginator(chosen.order_by(*ORDERS[asked.order][1]), PER_PAGE).get_page(asked.page)
     groups = sorted(set(everything.values_list("item__group", flat=True)) - {""})
     place, scores = _axis(everything), list(page)
+    for score in scores:
+        score.item.project = snapshot.project  # spares every row a join
     sure = how_sure(snapshot, scores) if asked.order == "rank" else [None] * len(scores)
     rows = [
         Row(score, place.interval(score.mean, score.sd), tiers[score.item_id], above)
         for score, above in zip(scores, sure, strict=True)
     ]
-    drawn = list(chosen.order_by("rank")[:MOST_DRAWN]) if page.paginator.num_pages > 1 else scores
-    pictures = [intervals_picture(drawn, linked), divides_picture(drawn, linked)] if drawn else []
+    pictures = pictures_of(chosen, items_of=snapshot.project if linked else None)
     n_tiers = max(tiers.values(), default=0)
     return RankingPage(asked, rows, page, groups, place(0.0), len(tiers), n_tiers, pictures)
 
@@ -162,66 +160,3 @@ class _Axis:
 def _axis(scores: "QuerySet[ConsensusScore]") -> _Axis:
     ends = scores.aggregate(low=Min(F("mean") - Z_95 * F("sd")), high=Max(F("mean") + Z_95 * F("sd")))
     return _Axis(ends["low"] or 0.0, ends["high"] or 0.0)
-
-
-def intervals_picture(scores: list[ConsensusScore], linked: bool) -> Picture:
-    """Scores with their 95 % intervals against the rank."""
-    bars = {
-        "type": "data",
-        "array": numbers(Z_95 * s.sd for s in scores),
-        "color": "--edge",
-        "thickness": 1,
-        "width": 0,
-    }
-    trace = {
-        **_points(scores, [score.rank for score in scores], [score.mean for score in scores], linked),
-        "error_y": bars,
-        "marker": {"color": "--accent", "size": 6 if len(scores) <= 200 else 3},
-        "hovertemplate": "<b>%{text}</b><br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
-    }
-    words = _("Score and 95 %% interval of %(n)d items in order of rank, from %(high).2f down to %(low).2f.") % {
-        "n": len(scores),
-        "high": max(score.mean for score in scores),
-        "low": min(score.mean for score in scores),
-    }
-    layout = {"xaxis": axis(_("Rank")), "yaxis": axis(_("Score")), "showlegend": False}
-    return Picture("intervals", _("Score with 95 % interval, best first"), words, [trace], layout)
-
-
-def divides_picture(scores: list[ConsensusScore], linked: bool) -> Picture:
-    """Consensus against polarisation: agreed and good, divisive, agreed and poor."""
-    trace = {
-        **_points(scores, [score.mean for score in scores], [score.polarisation for score in scores], linked),
-        "marker": {"color": "--c1", "size": 8 if len(scores) <= 200 else 4, "opacity": 0.7},
-        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
-    }
-    most = max(scores, key=lambda score: score.polarisation)
-    words = _("Score against how much people differ. Divides people most: %(key)s.") % {"key": most.item.key}
-    corners = [
-        (0.0, 0.0, "left", "bottom", _("agreed and poor")),
-        (1.0, 0.0, "right", "bottom", _("agreed and good")),
-        (0.5, 1.0, "center", "top", _("divides people")),
-    ]
-    layout = {
-        "xaxis": axis(_("Score: what the crowd agrees on")),
-        "yaxis": axis(_("How much people differ"), rangemode="tozero"),
-        "showlegend": False,
-        "annotations": [_corner(*corner) for corner in corners],
-    }
-    return Picture("divides", _("Agreed or divisive"), words, [trace], layout)
-
-
-def _points(scores: list[ConsensusScore], x: list[Any], y: list[Any], linked: bool) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": numbers(x),
-        "y": numbers(y),
-        "text": [f"{plain(score.item.key)}: {plain(score.item.text)}" for score in scores],
-        "customdata": items_at(scores[0].item.project, [score.item_id for score in scores]) if linked else [],
-    }
-
-
-def _corner(x: float, y: float, xanchor: str, yanchor: str, text: str) -> dict[str, Any]:
-    place = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": xanchor, "yanchor": yanchor}
-    return {**place, "text": text, "showarrow": False, "font": {"color": "--soft"}}
