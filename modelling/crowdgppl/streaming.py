@@ -26,14 +26,15 @@ SITES = ("lam", "tau", "m", "v")
 
 def with_labels(post: Posterior, labels: PairwiseLabels) -> None:
     """The labels join the ledger with sites that say nothing yet."""
-    post.ledger = Ledger.of(post.ledger.labels.joined(labels), post.space.n_items, len(post.users.W))
+    before = post.ledger
+    post.ledger = Ledger.of(before.labels.joined(labels), post.space.n_items, len(post.users.W))
     quiet = np.zeros(len(labels) + 1)
     for name in SITES:
         setattr(post, name, np.concatenate((getattr(post, name)[:-1], quiet)))
     if post.finish is not None and post.finish.personal:
         post.finish.lam = np.concatenate((post.finish.lam[:-1], quiet))
         post.finish.tau = np.concatenate((post.finish.tau[:-1], quiet))
-    refresh_rest(post)
+    refresh_rest(post, before)
 
 
 def without_labels(post: Posterior, rows: IntArray) -> None:
@@ -47,13 +48,18 @@ def without_labels(post: Posterior, rows: IntArray) -> None:
         setattr(post, name, getattr(post, name)[keep])
     if post.finish is not None and post.finish.personal:
         post.finish.lam, post.finish.tau = post.finish.lam[keep], post.finish.tau[keep]
-    refresh_rest(post)
+    refresh_rest(post, ledger)
 
 
-def refresh_rest(post: Posterior) -> None:
-    """What belongs to the pairs, after the ledger changed."""
-    view = ItemView(post.space, post.space.Psi, post.space.X)
-    post.rest = view.rest(post.ledger.pair_a, post.ledger.pair_b)
+def refresh_rest(post: Posterior, before: Ledger) -> None:
+    """What belongs to the pairs, after the ledger changed. What a known pair leaves out has not, unless items came."""
+    ledger, view, N = post.ledger, ItemView(post.space, post.space.Psi, post.space.X), post.space.n_items
+    codes, known = ledger.pair_a * N + ledger.pair_b, before.pair_a * N + before.pair_b
+    new = np.ones(len(codes), dtype=bool) if before.n_items < N else ~np.isin(codes, known, assume_unique=True)
+    rest = np.zeros(len(codes))
+    rest[~new] = post.rest[np.searchsorted(known, codes[~new])]
+    rest[new] = view.rest(ledger.pair_a[new], ledger.pair_b[new])
+    post.rest = rest
     post.refresh_pairs()
 
 
