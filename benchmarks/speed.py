@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, cholesky_unit, dgemm_peak, in_units, peak_megabytes, publish, tell, timed
+from benchmarks.harness import (
+    arguments,
+    cholesky_unit,
+    dgemm_peak,
+    in_units,
+    peak_megabytes,
+    publish,
+    tell,
+    timed,
+    unit_now,
+)
 from modelling.baselines import PaperSVI
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.simulation import draw_crowd, draw_labels
@@ -103,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         result[name] = of_shape(name, shape)
     result["peak_megabytes"] = memory_in_a_process("small" if options.quick else "b")
     result["scaling"] = scaling(SMALL if options.quick else Shape(1_000, 100, 10_000), options.quick)
+    result["cholesky_unit_seconds_at_the_end"] = unit_now()
+    result["load_average"] = os.getloadavg()
     return publish(NAME, result, options)
 
 
