@@ -1,7 +1,8 @@
 """Judging under load on the embedded profile: SQLite, one web process, the real updater beside it, clients over HTTP.
 
-Two loads: 20 judgements a second at random moments from 100 workers, whatever the answers take (open loop), and 20
-workers who answer as fast as they are answered (closed loop). The load generator runs on the same cores; its share is
+Two loads: 20 judgements a second at random moments from 100 workers, whatever the answers take (open loop; also without
+an updater, and with one that fits after every answer), and 20 workers who answer as fast as they are answered (closed
+loop). The load generator runs on the same cores; its share is
 reported. Afterwards the rows are checked: nothing lost or invented, no pair given beyond its redundancy.
 """
 
@@ -29,7 +30,12 @@ from tests.drills.ledger import Ledger, check
 NAME = "judging_load"
 SLUG, REDUNDANCY, SEED = "load", 3, 1
 LOCKED = "database is locked"
-TARGETS = {"open_loop_p95_ms": 60, "closed_loop_per_second": 100, "closed_loop_p95_ms": 300}
+TARGETS = {
+    "open_loop_p95_ms": 60,
+    "closed_loop_per_second": 100,
+    "closed_loop_p95_ms": 300,
+    "p95_fitting_over_without": 1.5,
+}
 
 
 @dataclass(frozen=True)
@@ -61,21 +67,30 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def measure(plan: Plan) -> dict[str, Any]:
     """Each load on a fresh install of its own, and the statements."""
+
+    def steady(install: Install, ledger: Ledger) -> Report:
+        return open_loop(install, ledger, plan)
+
+    alone = on_a_fresh_install(plan, steady, "--no-updater")
+    fitting = on_a_fresh_install(plan, steady, update_batch=1)
     return {
         "plan": asdict(plan),
         "targets": TARGETS,
-        "open_loop": on_a_fresh_install(plan, lambda install, ledger: open_loop(install, ledger, plan)),
+        "open_loop": on_a_fresh_install(plan, steady),
+        "open_loop_without_updates": alone,
+        "open_loop_while_it_fits_all_the_time": fitting,
+        "p95_fitting_over_without": fitting["p95_ms"] / max(alone["p95_ms"], 1e-9),
         "closed_loop": on_a_fresh_install(plan, lambda install, ledger: closed_loop(install, ledger, plan)),
         "statements_of_one_post": statements(plan.sizes),
     }
 
 
-def on_a_fresh_install(plan: Plan, load: Load) -> dict[str, Any]:
+def on_a_fresh_install(plan: Plan, load: Load, *serve: str, **study: int) -> dict[str, Any]:
     """What the clients saw, what the server spent, and what the rows and the log say afterwards."""
     with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Install(Path(folder)) as install:
-        install.prepare(SLUG, items=plan.items, redundancy=REDUNDANCY)
+        install.prepare(SLUG, items=plan.items, redundancy=REDUNDANCY, **study)
         book = install.folder / "ledger.csv"
-        install.start()
+        install.start(*serve)
         with Ledger(book) as ledger:
             spent = install.cpu_seconds()
             report = load(install, ledger)
