@@ -29,6 +29,7 @@ class Chooser:
         self.load = {pk: load for pk, _group, load in items}
         self.suggestions = statements.has_suggestions(self.project)
         self.drawn: list[Given] = []
+        self.any_left = True  # until a look at every pair found none
         self.members: dict[str, list[int]] = {}
         for pk, group in self.group.items():
             self.members.setdefault(group, []).append(pk)
@@ -48,7 +49,8 @@ class Chooser:
             return again
         if self.suggestions and not self._toss(self.project.random_share) and (suggested := self._suggested()):
             return suggested
-        pair = self._least_judged()
+        pair = self._least_judged() if self.any_left else None
+        self.any_left = pair is not None
         if pair is None:
             return None
         return {**self._placed(pair.lo, pair.hi), "policy": "least-judged", "propensity": pair.propensity}
