@@ -68,6 +68,9 @@ def pin(request: ResearcherRequest, project: Project) -> HttpResponse:
         versions.pin(project=project, user=request.user, number=int(number))
     except ModelSnapshot.DoesNotExist:
         raise Http404(_("There is no such version.")) from None
+    except versions.KnowsTheErased:
+        messages.error(request, _("This version knows people who were erased since; it cannot be shown any more."))
+        return redirect("modelling:model", project.slug)
     messages.success(
         request, _("Every page shows version %(number)s now. The model goes on learning.") % {"number": number}
     )

@@ -17,7 +17,7 @@ from modelling.models import ModelSnapshot, ScoreboardEntry
 from modelling.scoreboard import Sums, entries_of, foretell
 from modelling.snapshots import CODE_VERSION, Fitted, Scores, consensus_scores, current_snapshot, describe
 from modelling.troubles import FEW_ITEMS, NO_LABELS, NoNumbers
-from modelling.versions import prune
+from modelling.versions import tidy
 
 log = logging.getLogger("concord.updater")
 
@@ -63,6 +63,7 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
         source = read_inputs(project, moment)
         if words := too_little_in(source):
             finish(project, owner, moment, current=None, words=words)
+            tidy(project)
             return None
         learner = Learner.from_scratch(source, settings, heartbeat)
     laps("learning")
@@ -78,7 +79,7 @@ def update(project: Project, owner: str) -> ModelSnapshot | None:
     publish(snapshot, scores, foretold, owner, moment)
     faults.hit("after_publish")
     remember(snapshot, learner)
-    prune(project)
+    tidy(project)
     return snapshot
 
 

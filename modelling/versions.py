@@ -6,11 +6,11 @@ The updater goes on from the current version whatever is pinned: pinning changes
 import logging
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation import ledger
-from annotation.models import Project, User
+from annotation.models import Judgement, Project, User, Worker
 from annotation.services import audit
 from modelling import arrays
 from modelling.models import ModelSnapshot, UpdateState
@@ -18,6 +18,10 @@ from modelling.models import ModelSnapshot, UpdateState
 log = logging.getLogger("concord.versions")
 
 KEPT = 20  # newest versions whose arrays are kept
+
+
+class KnowsTheErased(Exception):
+    """The version has learned from judgements that were taken out when the people who gave them were erased."""
 
 
 def shown_snapshot(project: Project) -> ModelSnapshot | None:
@@ -28,13 +32,36 @@ def shown_snapshot(project: Project) -> ModelSnapshot | None:
 
 def shown_of(state: UpdateState) -> ModelSnapshot | None:
     """Without a current version nothing is shown: what was taken out of a study does not live on in a pinned one."""
-    return (state.pinned or state.current) if state.current else None
+    return (pinned_of(state) or state.current) if state.current else None
+
+
+def pinned_of(state: UpdateState) -> ModelSnapshot | None:
+    """The pin that holds: one on a version that knows people who were erased holds no more."""
+    return state.pinned if state.pinned and not knows_the_erased(state.pinned) else None
+
+
+def knows_the_erased(snapshot: ModelSnapshot) -> bool:
+    """Whether it has learned from judgements that were taken out, after it, with the people who gave them."""
+    return knowing_the_erased(snapshot.project_id).filter(pk=snapshot.pk).exists()
+
+
+def knowing_the_erased(project_id: int) -> QuerySet[ModelSnapshot]:
+    """The versions that have learned from judgements of people erased since, where those were taken back after it."""
+    versions = ModelSnapshot.objects.filter(project=project_id)
+    erased = list(Worker.objects.filter(project=project_id, outcome=Worker.ERASED).values_list("pk", flat=True))
+    if not erased:
+        return versions.none()
+    last = OuterRef("last_sequence")
+    taken_out = Judgement.objects.filter(worker__in=erased, sequence__lte=last, retraction__sequence__gt=last)
+    return versions.filter(Exists(taken_out))
 
 
 @transaction.atomic
 def pin(*, project: Project, user: User | None, number: int) -> ModelSnapshot:
-    """Pages show this version from now on; DoesNotExist where the project has no such version."""
+    """Pages show this version from now on; DoesNotExist where there is none such, KnowsTheErased where it must not."""
     snapshot = ModelSnapshot.objects.get(project=project, number=number)
+    if knows_the_erased(snapshot):
+        raise KnowsTheErased(number)
     changed = UpdateState.objects.filter(project=project).exclude(pinned=snapshot).update(pinned=snapshot)
     if changed:
         audit(project, user, "pinned a version", {"version": number})
@@ -58,14 +85,22 @@ def ask_for_refit(*, project: Project, user: User | None) -> None:
     audit(project, user, "asked for a fit from scratch")
 
 
+def tidy(project: Project) -> None:
+    """After an update: no version that knows the erased is pinned or has arrays, nor has one that is old."""
+    state = UpdateState.objects.filter(project=project).select_related("pinned").first()
+    if state and state.pinned and pinned_of(state) is None:
+        unpin(project=project, user=None)
+    prune(project)
+
+
 def prune(project: Project) -> int:
-    """Throws away the arrays of old versions; their scores stay. Returns how many versions lost theirs.
+    """Throws away arrays that must not or need not stay; the scores do. Returns how many versions lost theirs.
 
     A version is marked first, in one statement that spares the pinned one: killed in between, a file too many is left,
     never a version that promises arrays it has not got.
     """
     pruned = 0
-    for snapshot in _prunable(project):
+    for snapshot in [*_forgettable(project), *_prunable(project)]:
         mark = ModelSnapshot.objects.filter(pk=snapshot.pk, pruned_at=None).exclude(pk__in=_in_use(project))
         if mark.update(pruned_at=timezone.now()):
             pruned += 1
@@ -79,6 +114,13 @@ def _throw_away(snapshot: ModelSnapshot) -> None:
         arrays.remove(snapshot.project, snapshot.checksum)
     except OSError as error:
         log.warning("old arrays could not be deleted: %s", error.strerror, extra={"snapshot": snapshot.number})
+
+
+def _forgettable(project: Project) -> QuerySet[ModelSnapshot]:
+    """Those that know the erased, and those stored as a change of one that does: its file must go."""
+    knowing = knowing_the_erased(project.pk)
+    whole = ModelSnapshot.objects.filter(project=project, pruned_at=None).select_related("project")
+    return whole.filter(Q(pk__in=knowing.values("pk")) | Q(base__in=knowing.values("checksum")))
 
 
 def _prunable(project: Project) -> QuerySet[ModelSnapshot]:

@@ -40,6 +40,8 @@ class Worker(models.Model):
         FINISHED = "finished", _("finished")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
+    ERASED = "erased"  # the outcome of a person who is gone
+
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="workers")
     code = models.CharField(max_length=40, default=worker_code)
     traits = models.JSONField(default=dict, blank=True, help_text=_("Answers to the questionnaire."))

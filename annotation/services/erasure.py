@@ -19,7 +19,7 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     """
     PlatformIdentity.objects.filter(worker=worker).delete()
     JudgementNote.objects.filter(judgement__worker=worker).delete()
-    worker.traits, worker.state, worker.outcome = {}, Worker.State.WITHDRAWN, "erased"
+    worker.traits, worker.state, worker.outcome = {}, Worker.State.WITHDRAWN, Worker.ERASED
     worker.consented_at = None
     worker.save(update_fields=["traits", "state", "outcome", "consented_at"])
     removed = _retract_all(worker) if remove_judgements else 0

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from annotation.models import Judgement, Project
 from modelling.inputs import moment_of
 from modelling.models import ModelSnapshot, SettingsSearch, UpdateState
-from modelling.versions import shown_of
+from modelling.versions import pinned_of, shown_of
 
 LARGEST_SHARE = 0.99  # a fit that still runs is never shown as done
 
@@ -161,7 +161,7 @@ def freshness_of(project: Project) -> Freshness:
         project=project,
         snapshot=shown_of(state),
         newest=state.current,
-        pinned=bool(state.current and state.pinned),
+        pinned=bool(state.current and pinned_of(state)),
         labels=moment_of(project).sequence,
         behind=Judgement.objects.filter(project=project, sequence__gt=state.done_sequence).count(),
         condition=state.condition,

@@ -13,6 +13,7 @@ from modelling.dashboards.traces import Trace, trace_of
 from modelling.forms import Explained, explained
 from modelling.model_settings import ModelSettings
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
+from modelling.versions import knowing_the_erased, pinned_of, shown_of
 
 VERSIONS_PER_PAGE = 50
 MOVES_PER_PAGE = 100
@@ -72,6 +73,7 @@ class VersionPage:
     after: ModelSnapshot | None
     shown: bool
     pinned: bool
+    knows_the_erased: bool
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,10 @@ def versions_page(project: Project, number: int = 1) -> VersionsPage:
     state = _state_of(project)
     snapshots = ModelSnapshot.objects.filter(project=project).defer("diagnostics")
     page = Paginator(snapshots, VERSIONS_PER_PAGE).get_page(number)
-    rows = [Version(snapshot, left_out(snapshot), remarks(snapshot, state)) for snapshot in page]
+    told = Remarks.of(project, state)
+    rows = [Version(snapshot, left_out(snapshot), told.about(snapshot)) for snapshot in page]
     newest = snapshots.values_list("number", flat=True).first() or 0
-    shown = state.pinned or state.current
+    shown = shown_of(state)
     before = shown.number if shown and shown.number != newest else newest - 1
     return VersionsPage(rows, page, newest, max(before, 0))
 
@@ -139,32 +142,46 @@ def left_out(snapshot: ModelSnapshot) -> list[Left]:
     return [Left(known.get(reason, reason.replace("_", " ")), count) for reason, count in counts.items()]
 
 
-def remarks(snapshot: ModelSnapshot, state: UpdateState) -> list[str]:
-    """What is special about a version."""
-    facts = {
-        _("pinned"): snapshot.pk == state.pinned_id,
-        _("newest"): snapshot.pk == state.current_id,
-        _("only scores kept"): snapshot.pruned_at is not None,
-    }
-    return [words for words, true in facts.items() if true]
+@dataclass(frozen=True)
+class Remarks:
+    """What is special about versions of a project."""
+
+    pinned: ModelSnapshot | None
+    newest: ModelSnapshot | None
+    knowing_the_erased: set[int]
+
+    @classmethod
+    def of(cls, project: Project, state: UpdateState) -> "Remarks":
+        return cls(pinned_of(state), state.current, set(knowing_the_erased(project.pk).values_list("pk", flat=True)))
+
+    def about(self, snapshot: ModelSnapshot) -> list[str]:
+        facts = {
+            _("pinned"): snapshot == self.pinned,
+            _("newest"): snapshot == self.newest,
+            _("only scores kept"): snapshot.pruned_at is not None,
+            _("knows people erased since"): snapshot.pk in self.knowing_the_erased,
+        }
+        return [words for words, true in facts.items() if true]
 
 
 def version_page(snapshot: ModelSnapshot) -> VersionPage:
     """Everything that explains one version."""
     state, told = _state_of(snapshot.project), snapshot.diagnostics
+    remarks = Remarks.of(snapshot.project, state)
     siblings = ModelSnapshot.objects.filter(project=snapshot.project).defer("diagnostics")
     return VersionPage(
         snapshot=snapshot,
         left_out=left_out(snapshot),
-        remarks=remarks(snapshot, state),
+        remarks=remarks.about(snapshot),
         settings=explained(ModelSettings.of(snapshot.settings)),
         warnings=[str(warning) for warning in told.get("warnings", [])],
         trace=trace_of(told.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None,
         parts=parts_of(told.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),
         after=siblings.filter(number__gt=snapshot.number).last(),
-        shown=snapshot in (state.pinned, state.current if not state.pinned_id else None),
-        pinned=snapshot.pk == state.pinned_id,
+        shown=snapshot == shown_of(state),
+        pinned=snapshot == remarks.pinned,
+        knows_the_erased=snapshot.pk in remarks.knowing_the_erased,
     )
 
 

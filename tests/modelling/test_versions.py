@@ -277,6 +277,64 @@ def test_pages_of_a_pinned_version_without_arrays_say_so(
     assert "its ranking was kept" in answer.text
 
 
+# People who were erased
+
+
+@pytest.fixture
+def leaver(project: Project, judge: Callable[..., Receipt]) -> Worker:
+    """Answered before the second version, which is pinned; the first version knows nothing of them."""
+    stayer, leaver = (services.enrol(project=project) for _ in range(2))
+    for worker in (stayer, leaver):
+        judge(worker)
+        assert updating.run_one("one")
+    versions.pin(project=project, user=None, number=2)
+    return leaver
+
+
+def test_what_was_learned_from_the_erased_is_neither_shown_nor_kept(
+    project: Project, owner: User, leaver: Worker
+) -> None:
+    services.erase_worker(worker=leaver, user=owner, remove_judgements=True)
+    assert not freshness_of(project).pinned
+    assert updating.run_one("one")
+    assert versions.shown_snapshot(project).number == 3
+    assert UpdateState.objects.get().pinned is None
+    assert AuditEntry.objects.filter(action="released the pinned version", details={"version": 2}).count() == 1
+    assert with_arrays(project) == [1, 3]
+    second = ModelSnapshot.objects.get(number=2)
+    assert second.scores.exists()
+    with pytest.raises(arrays.Damaged):
+        arrays.load(project, second.checksum)
+
+
+def test_a_version_that_knows_the_erased_cannot_be_pinned_and_says_why(
+    project: Project, owner: User, leaver: Worker, log_in: Callable[[User], Client]
+) -> None:
+    services.erase_worker(worker=leaver, user=owner, remove_judgements=True)
+    updating.run_one("one")
+    client, refused = log_in(owner), "it cannot be shown any more"
+    assert refused in client.post("/projects/pets/model/pin/", {"number": "2"}, follow=True).text
+    assert UpdateState.objects.get().pinned is None
+    assert refused in client.get("/projects/pets/model/versions/2/").text
+    assert "knows people erased since" in client.get("/projects/pets/model/").text
+    assert versions.pin(project=project, user=owner, number=1).number == 1
+
+
+def test_who_is_erased_but_leaves_their_judgements_unpins_nothing(project: Project, leaver: Worker) -> None:
+    services.erase_worker(worker=leaver, user=None)
+    updating.run_one("one")
+    assert versions.shown_snapshot(project).number == 2
+    assert with_arrays(project) == [1, 2, 3]
+
+
+def test_arrays_go_even_where_nobody_is_left_to_learn_from(project: Project, leaver: Worker, settings) -> None:
+    for worker in Worker.objects.filter(project=project):
+        services.erase_worker(worker=worker, user=None, remove_judgements=True)
+    assert updating.run_one("one") is None
+    assert with_arrays(project) == []
+    assert list((settings.DATA_DIR / "snapshots").rglob("*.npz")) == []
+
+
 # How far behind
 
 
