@@ -43,6 +43,8 @@ class ModelSettings:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "ModelSettings":
         """The defaults with what is given in their place; Unusable for what is not legal."""
+        if not isinstance(given, Mapping):
+            raise Unusable(f"The model settings must be values under their names, not {given!r}.")
         known = {field.name for field in fields(cls)}
         chosen = {name: value for name, value in given.items() if name in known}
         for name, value in chosen.items():
@@ -71,8 +73,10 @@ def _refuse_the_illegal(name: str, value: Any) -> None:
     low, high = LIMITS[name]
     if name == "personal_variance" and value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Unusable(f"The model setting “{name}” must be a number from {low:g} to {high:g}, not {value!r}.")
+    whole = isinstance(getattr(ModelSettings, name), int)
+    kind, words = (int, "a whole number") if whole else (int | float, "a number")
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+        raise Unusable(f"The model setting “{name}” must be {words} from {low:,} to {high:,}, not {value!r}.")
 
 
 def item_kernel(name: str, blocks: Blocks) -> WeightedSum | None:

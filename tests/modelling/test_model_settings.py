@@ -12,7 +12,7 @@ from annotation.models import AuditEntry, EventHead, Item, Project, User, Worker
 from annotation.services import Receipt
 from modelling import updating
 from modelling.forms import LABELS, ModelSettingsForm, explained
-from modelling.model_settings import KERNELS, LIMITS, ModelSettings
+from modelling.model_settings import KERNELS, LIMITS, ModelSettings, Unusable
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.snapshots import load_fitted
 from modelling.verification import problems_of
@@ -109,11 +109,24 @@ def test_a_value_out_of_range_is_answered_with_the_range(
     assert project.model_settings == {}
 
 
-@pytest.mark.parametrize("illegal", [{"n_components": "ten"}, {"kernel": "x"}, {"seed": -1}, {"refit_growth": True}])
+@pytest.mark.parametrize(
+    "illegal",
+    [
+        {"n_components": "ten"},
+        {"n_components": 3.5},
+        {"n_inducing_items": 50.5},
+        {"kernel": "x"},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"refit_growth": True},
+        ["n_components"],
+        "ten components",
+    ],
+)
 def test_settings_that_are_not_legal_are_refused_in_words_and_the_form_mends_them(
-    project: Project, owner: User, log_in: Callable[[User], Client], illegal: dict[str, Any]
+    project: Project, owner: User, log_in: Callable[[User], Client], illegal: Any
 ) -> None:
-    with pytest.raises(ValueError, match="The model setting “"):
+    with pytest.raises(Unusable, match="The model setting"):
         ModelSettings.of(illegal)
     Project.objects.update(model_settings=illegal)
     assert log_in(owner).get(PAGE).status_code == 200
@@ -128,7 +141,7 @@ def test_illegal_settings_degrade_the_model_in_words(project: Project, crowd: li
     assert updating.run_one("one") is None
     state = UpdateState.objects.get()
     assert state.condition == "degraded"
-    assert "“n_components” must be a number from 0 to 50" in state.words
+    assert "“n_components” must be a whole number from 0 to 50" in state.words
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
