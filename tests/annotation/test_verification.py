@@ -95,3 +95,8 @@ def test_a_head_that_was_set_back_is_found(project: Project, log: list[Judgement
 def test_a_project_that_is_not_there_is_not_called_well(log: list[Judgement]) -> None:
     with pytest.raises(CommandError, match="no project called nosuch"):
         call_command("verify", "nosuch")
+
+
+def test_fewer_than_no_versions_cannot_be_learned_again(log: list[Judgement]) -> None:
+    with pytest.raises(CommandError, match="must be 0 or more"):
+        call_command("verify", "--rebuild", "-1")

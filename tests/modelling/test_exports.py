@@ -99,3 +99,9 @@ def test_without_a_ranking_the_page_is_not_found_and_the_command_says_why(
         call_command("export", "pets")
     with pytest.raises(CommandError, match="no project called"):
         call_command("export", "nothing")
+
+
+def test_a_file_that_cannot_be_written_is_said_in_words(snapshot: ModelSnapshot, tmp_path: Path) -> None:
+    for place, why in ((tmp_path / "nowhere" / "r.csv", "No such file or directory"), (tmp_path, "Is a directory")):
+        with pytest.raises(CommandError, match=f"could not be written to {place}: {why}"):
+            call_command("export", "pets", "--output", str(place))

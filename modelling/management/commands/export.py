@@ -29,5 +29,12 @@ class Command(BaseCommand):
         if options["output"] is None:
             sys.stdout.buffer.write(content)
             return
-        options["output"].write_bytes(content)
+        write(options["output"], content)
         self.stderr.write(f"Version {snapshot.number} of {project.title} is in {options['output']}.")
+
+
+def write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise CommandError(f"The ranking could not be written to {path}: {error.strerror}.") from None

@@ -22,6 +22,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["rebuild"] < 0:
+            raise CommandError("How many versions to learn again must be 0 or more. Nothing was checked.")
         projects = Project.objects.order_by("pk")
         if options["project"]:
             projects = projects.filter(slug__in=options["project"])
