@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import Moment, moment_of
-from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
+from modelling.models import ModelSnapshot, SettingsSearch, UpdaterBeat, UpdateState
 from modelling.snapshots import CODE_VERSION
 from modelling.troubles import KILLED, words_for
 
@@ -43,9 +43,13 @@ class LostClaim(Exception):
 
 
 def claim_one(owner: str, only: Project | None = None) -> Project | None:
-    """The project whose version is oldest and that is now ours, if any is behind and free."""
+    """The project whose version is oldest and that is now ours, if any is behind and free.
+
+    Whoever names one project does not want to wait for a full batch of it.
+    """
+    patience = PATIENCE if only is None else timedelta(0)
     for state in _free_states(only).order_by(F("current__created_at").asc(nulls_first=True), "pk"):
-        if is_behind(state) and not _rests_after_kills(state) and _claim(state, owner):
+        if is_behind(state, patience) and not _rests_after_kills(state) and _claim(state, owner):
             return state.project
     return None
 
@@ -81,13 +85,14 @@ def owner_here() -> str:
 
 
 def release_claims_of_the_dead() -> None:
-    """Claims of updaters that were killed on this machine need not run out by themselves."""
-    host = socket.gethostname()[:25]
-    for state in UpdateState.objects.filter(owner__startswith=f"{host}-", lease_until__isnull=False):
-        pid = state.owner.removeprefix(f"{host}-")
-        if pid.isdigit() and not _is_alive(int(pid)):
-            ours = UpdateState.objects.filter(pk=state.pk, owner=state.owner)
-            ours.update(lease_until=timezone.now() - timedelta(seconds=1))
+    """Claims of updaters that were killed on this machine, on projects and on searches, need not run out first."""
+    host = f"{socket.gethostname()[:25]}-"
+    for kind in (UpdateState, SettingsSearch):
+        claims = kind._default_manager.filter(lease_until__isnull=False)
+        for owner in set(claims.filter(owner__startswith=host).values_list("owner", flat=True)):
+            pid = owner.removeprefix(host)
+            if pid.isdigit() and not _is_alive(int(pid)):
+                claims.filter(owner=owner).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 def _is_alive(pid: int) -> bool:
@@ -106,15 +111,22 @@ def _make_missing_states() -> None:
         UpdateState.objects.bulk_create([UpdateState(project=project) for project in missing], ignore_conflicts=True)
 
 
-def is_behind(state: UpdateState) -> bool:
-    """A full batch of events, or fewer that have waited a minute; or other inputs, or a version of older code."""
+def is_held(state: UpdateState) -> bool:
+    """Somebody works on this project now."""
+    return state.lease_until is not None and state.lease_until >= timezone.now()
+
+
+def is_behind(state: UpdateState, patience: timedelta) -> bool:
+    """A full batch of events, or fewer that have waited so long; or other inputs, or a version of older code."""
     wanted = moment_of(state.project)
     if state.current and state.current.code_version != CODE_VERSION:
         return True
     new = wanted.sequence - state.done_sequence
     if wanted.sequence and wanted.inputs_revision > state.done_inputs_revision:
         return True
-    return new >= state.project.update_batch or (new > 0 and _oldest_new_event(state) < timezone.now() - PATIENCE)
+    if new <= 0 or new >= state.project.update_batch:
+        return new > 0
+    return not patience or _oldest_new_event(state) < timezone.now() - patience
 
 
 def _oldest_new_event(state: UpdateState) -> datetime:

@@ -177,6 +177,26 @@ def test_the_command_says_why_a_project_cannot_be_updated(project: Project, work
         call_command("update_models", "--project", "pots")
 
 
+def test_a_project_that_is_named_does_not_wait_for_a_full_batch(
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], capsys: pytest.CaptureFixture[str]
+) -> None:
+    updating.run_one("one")
+    Project.objects.update(update_batch=100)
+    judge(crowd[0])
+    call_command("update_models", "--project", "pets")
+    assert "pets: version 2 was published." in capsys.readouterr().out
+    assert ModelSnapshot.objects.latest().included == 16
+    call_command("update_models", "--project", "pets")
+    assert "pets: nothing new to learn." in capsys.readouterr().out
+
+
+def test_the_command_says_that_another_updater_is_at_work(project: Project, crowd: list[Worker]) -> None:
+    claiming.claim_one("another")
+    with pytest.raises(CommandError, match=r"Another updater \(another\) is at work on pets now"):
+        call_command("update_models", "--project", "pets")
+    assert ModelSnapshot.objects.count() == 0
+
+
 def test_an_hour_of_failures_is_ten_attempts_and_one_notice(
     project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from annotation.models import Project
 from modelling.arrays import remove_leftovers
-from modelling.claiming import beat, owner_here, release_claims_of_the_dead
+from modelling.claiming import beat, is_held, owner_here, release_claims_of_the_dead
 from modelling.models import UpdateState
 from modelling.searching import search_one
 from modelling.updating import run_one
@@ -54,6 +54,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no project called {slug}. Nothing was done.")
         snapshot = run_one(owner, project)
         state = UpdateState.objects.get(project=project)
+        if snapshot is None and is_held(state):
+            raise CommandError(f"Another updater ({state.owner}) is at work on {slug} now. Nothing was done here.")
         if snapshot is None and state.words:
             raise CommandError(state.words)
         said = f"{snapshot} was published" if snapshot else "nothing new to learn"
