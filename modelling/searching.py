@@ -27,7 +27,17 @@ from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
 from modelling.inputs import Inputs, read_inputs
-from modelling.model_settings import NEAR, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings, item_kernel
+from modelling.model_settings import (
+    NEAR,
+    NONE,
+    NUMERIC,
+    SURFACE,
+    TEXTS,
+    VECTORS,
+    ModelSettings,
+    Unusable,
+    item_kernel,
+)
 from modelling.models import SettingsSearch
 
 log = logging.getLogger("concord.searching")
@@ -121,6 +131,8 @@ def search_one(owner: str) -> bool:
         log.warning("another updater took the search over", extra={"project": search.project.slug})
     except TooLittle:
         _give_up(search, owner, TOO_LITTLE)
+    except Unusable as refusal:
+        _give_up(search, owner, str(refusal))
     except Exception:  # the boundary of a background job: say it and go on with the others
         log.exception("the search failed", extra={"project": search.project.slug})
         _give_up(search, owner, WENT_WRONG)
@@ -154,17 +166,19 @@ def _write(search: SettingsSearch, owner: str, **facts: Any) -> None:
 
 
 def _try_next(search: SettingsSearch, owner: str) -> None:
-    bench = bench_of(search.pk, search.asked_at)
-    trials = list(trials_for(ModelSettings.of(search.project.model_settings), bench))
-    # What was tried on other judgements, before a restart, cannot be compared with what is tried now.
-    done = search.table if search.progress.get("data_hash") == bench.inputs.data_hash else []
+    now = ModelSettings.of(search.project.model_settings)
+    bench = bench_of(search.pk, search.asked_at, now.n_inducing_items)
+    trials = list(trials_for(now, bench))
+    # What was tried on other judgements, or beside other settings, cannot be compared with what is tried now.
+    ground = {"data_hash": bench.inputs.data_hash, "settings": now.as_dict()}
+    done = search.table if search.progress.items() >= ground.items() else []
     left = [trial for trial in trials if trial.name not in {row["name"] for row in done}]
     if left:
         with alive():
             done = [*done, row_of(left[0], score(left[0], bench))]
     table = sorted(done, key=lambda row: row["loss"])
     if len(left) > 1:
-        progress = {"done": len(done), "of": len(trials), "data_hash": bench.inputs.data_hash}
+        progress = {"done": len(done), "of": len(trials), **ground}
         _write(search, owner, table=table, progress=progress, words=bench.words)
         return
     ended = {"state": State.DONE, "ended_at": timezone.now(), "progress": {}}
@@ -192,7 +206,7 @@ def alive() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def bench_of(search_pk: int, asked_at: datetime) -> Bench:
+def bench_of(search_pk: int, asked_at: datetime, n_inducing_items: int) -> Bench:
     """The judgements and features of a search, kept while its candidates are tried."""
     project = SettingsSearch.objects.select_related("project").get(pk=search_pk, asked_at=asked_at).project
     inputs = read_inputs(project)
@@ -202,9 +216,8 @@ def bench_of(search_pk: int, asked_at: datetime) -> Bench:
     features = TextFeatures().fit(texts, numeric=numbers)
     X_items = features.transform(texts, numeric=numbers)
     groups, words = groups_of(inputs)
-    most = ModelSettings.of(project.model_settings).n_inducing_items
-    whitenings = Whitenings.of(X_items, largest=most)
-    alone = Whitenings.of(None, len(inputs.items), largest=most)
+    whitenings = Whitenings.of(X_items, largest=n_inducing_items)
+    alone = Whitenings.of(None, len(inputs.items), largest=n_inducing_items)
     return Bench(inputs, X_items, dict(features.blocks), groups, words, whitenings, alone)
 
 

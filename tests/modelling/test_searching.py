@@ -1,5 +1,7 @@
 """“Choose for me”: asked for once, tried one by one, taken up again, applied only when an owner says so."""
 
+import os
+import subprocess
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import combinations
@@ -14,7 +16,7 @@ from django.utils import timezone
 from annotation import services
 from annotation.models import AuditEntry, Item, Project, User, Worker
 from annotation.services import Receipt
-from modelling import searching
+from modelling import claiming, searching
 from modelling.models import SettingsSearch, UpdateState
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +144,44 @@ def test_new_judgements_after_a_restart_begin_the_table_anew(
     searching.search_one("two")
     search = SettingsSearch.objects.get()
     assert (search.state, len(search.table)) == ("running", 1)
+
+
+def test_settings_changed_during_a_search_begin_the_table_anew(
+    project: Project, owner: User, crowd: list[Worker], quick: None
+) -> None:
+    """Every row of a table differs from the same settings; otherwise their losses could not be compared."""
+    searching.ask(project=project, user=owner)
+    searching.search_one("one")
+    changed = {"n_components": 2, "n_inducing_items": 20}
+    services.change_project(project=project, user=owner, changes={"model_settings": changed})
+    assert work_off() == 2
+    table = {row["name"]: row["settings"] for row in SettingsSearch.objects.get(state="done").table}
+    assert table["as it is now"] == {**table["one ranking for all"], "n_components": 2}
+    assert table["as it is now"]["n_inducing_items"] == 20
+
+
+def test_settings_that_cannot_be_used_end_a_search_with_the_reason(
+    project: Project, owner: User, crowd: list[Worker], log_in: Callable[[User], Client]
+) -> None:
+    Project.objects.update(model_settings={"n_components": 3.5})
+    searching.ask(project=project, user=owner)
+    assert searching.search_one("one") is True
+    assert SettingsSearch.objects.get().state == "failed"
+    assert "“n_components” must be a whole number from 0 to 50" in log_in(owner).get(PAGE).text
+
+
+def test_a_search_of_a_dead_process_here_is_free_at_once_and_that_of_a_living_one_is_not(
+    project: Project, owner: User, crowd: list[Worker], quick: None
+) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    host = claiming.owner_here().rsplit("-", 1)[0]
+    searching.ask(project=project, user=owner)
+    for pid, free in ((os.getppid(), False), (dead.pid, True)):
+        held = {"owner": f"{host}-{pid}", "lease_until": timezone.now() + timedelta(minutes=10)}
+        SettingsSearch.objects.update(state="running", **held)
+        claiming.release_claims_of_the_dead()
+        assert searching.search_one("next") == free
 
 
 def test_items_without_groups_are_dealt_at_random_and_the_page_says_so(
