@@ -9,11 +9,15 @@
   const LONGEST_PAUSE = 15000;
   const LONGEST_SILENCE = 45000; // the server repeats itself every 30 seconds; a dead network says nothing at all
   const SAY_AFTER = 5000;
+  const TOO_MANY = 4429; // as in modelling/live.py
   const note = document.getElementById("live-paused");
+  const crowded = document.getElementById("live-crowded");
   let pause = FIRST_PAUSE;
   let shown = { revision: Number(live.dataset.revision), labels: Number(live.dataset.labels), mark: live.dataset.mark };
   let wanted = null; // the part to fetch next: "status" or the whole live part, "1"
   let fetching = false;
+  let ready = null; // the newest live part, until no hand is on the page
+  let pressed = false;
   let saying = null;
 
   // A page about one version need not be fetched again for every judgement: only the lines about its freshness.
@@ -42,42 +46,81 @@
       address.searchParams.set("fragment", part);
       const answer = await fetch(address, { headers: { Accept: "text/html" } });
       if (answer.redirected || answer.status === 404) window.location.reload(); // logged out, or no longer a member
-      else if (answer.ok) await replace(part, await answer.text());
+      else if (answer.ok) take(part, await answer.text());
       else shown = {}; // the next message asks again
     } catch {
       shown = {};
     }
   };
 
-  const replace = async (part, html) => {
-    const parsed = new DOMParser().parseFromString(html, "text/html");
-    const fresh = document.adoptNode(parsed.body);
-    const place = part === "status" ? document.getElementById("status") : live;
-    if (!place) return;
-    await untilNobodyWritesIn(place);
-    keep(place, fresh);
-    if (part === "status") place.replaceWith(...fresh.childNodes);
-    else live.replaceChildren(...fresh.childNodes);
+  // The lines about freshness are changed at once, the rest when no hand is on it.
+  const take = (part, html) => {
+    const fresh = document.adoptNode(new DOMParser().parseFromString(html, "text/html").body);
+    const status = fresh.querySelector("#status");
+    const old = document.getElementById("status");
+    if (status && old) old.replaceWith(part === "status" ? status : status.cloneNode(true));
+    if (part === "status") return;
+    ready = fresh;
+    replace();
+  };
+
+  // A button that is being pressed, or a list that is open, must not be taken away under the hand.
+  const replace = () => {
+    const active = document.activeElement;
+    if (!ready || pressed || (active.matches("select") && live.contains(active))) return;
+    const fresh = ready;
+    ready = null;
+    const selection = active.matches("input, textarea") ? [active.selectionStart, active.selectionEnd] : null;
+    keep(fresh);
+    live.replaceChildren(...fresh.childNodes);
+    if (active !== document.activeElement && live.contains(active)) {
+      active.focus({ preventScroll: true });
+      if (selection && selection[0] !== null) active.setSelectionRange(...selection);
+    }
     document.dispatchEvent(new CustomEvent("live:replaced"));
   };
 
-  // Whoever is about to choose in a list or to write keeps it until they have left it.
-  const untilNobodyWritesIn = (place) => new Promise((resolve) => {
-    const active = document.activeElement;
-    if (!place.contains(active) || !active.matches("input, select, textarea")) resolve();
-    else active.addEventListener("blur", () => resolve(), { once: true });
-  });
+  const soon = () => window.setTimeout(replace, 0);
+  document.addEventListener("pointerdown", () => { pressed = true; }, true);
+  for (const name of ["pointerup", "pointercancel"]) {
+    document.addEventListener(name, () => { pressed = false; soon(); }, true);
+  }
+  live.addEventListener("focusout", soon);
+  live.addEventListener("change", soon);
 
-  // What a script has drawn stays and is drawn over; what was unfolded stays unfolded.
-  const keep = (place, fresh) => {
+  // What a script has drawn stays and is drawn over; what was unfolded stays unfolded; a form in use stays as it is.
+  const keep = (fresh) => {
     for (const spot of fresh.querySelectorAll("[data-keep]")) {
       const kept = document.getElementById(spot.id);
       if (kept) spot.replaceWith(kept);
     }
-    for (const open of place.querySelectorAll("details[id][open]")) {
+    for (const open of live.querySelectorAll("details[id][open]")) {
       const again = fresh.querySelector(`#${CSS.escape(open.id)}`);
       if (again) again.open = true;
     }
+    const forms = formsIn(fresh);
+    for (const [name, form] of formsIn(live)) {
+      if (inUse(form) && forms.has(name)) forms.get(name).replaceWith(form);
+    }
+  };
+
+  // The forms of a part by what they do and their number among those that do the same.
+  const formsIn = (part) => {
+    const found = new Map();
+    for (const form of part.querySelectorAll("form")) {
+      const does = `${form.method} ${form.getAttribute("action")}`;
+      const before = [...found.keys()].filter((name) => name.startsWith(`${does} #`)).length;
+      found.set(`${does} #${before}`, form);
+    }
+    return found;
+  };
+
+  const inUse = (form) => form.contains(document.activeElement) || [...form.elements].some(changed);
+
+  const changed = (field) => {
+    if (field.matches("select")) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+    if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+    return field.matches("input, textarea") && field.value !== field.defaultValue;
   };
 
   // Said only after a while: a short break heals before anybody reads about it.
@@ -92,21 +135,27 @@
     const scheme = window.location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${window.location.host}${live.dataset.socket}`);
     let over = false;
+    let spoke = false;
     let silence = null;
-    const lost = () => {
+    const lost = (event) => {
       if (over) return;
       over = true;
       window.clearTimeout(silence);
       socket.close();
-      if (saying === null) paused(true);
+      crowded.hidden = event?.code !== TOO_MANY;
+      if (!crowded.hidden) paused(false);
+      else if (saying === null) paused(true);
+      if (!spoke) refresh("status"); // whoever has logged out elsewhere is led to the door
       window.setTimeout(connect, pause * (0.5 + Math.random()));
       pause = Math.min(pause * 2, LONGEST_PAUSE);
     };
-    silence = window.setTimeout(lost, LONGEST_SILENCE);
+    silence = window.setTimeout(() => lost(), LONGEST_SILENCE);
     socket.addEventListener("message", (event) => {
       if (over) return;
+      spoke = true;
+      crowded.hidden = true;
       window.clearTimeout(silence);
-      silence = window.setTimeout(lost, LONGEST_SILENCE);
+      silence = window.setTimeout(() => lost(), LONGEST_SILENCE);
       pause = FIRST_PAUSE; // a server that speaks is well; one that only opens the door may be not
       paused(false);
       const told = JSON.parse(event.data);

@@ -148,13 +148,49 @@ def test_saved_judgements_are_counted_while_they_wait(near: str, context: Browse
 def test_what_somebody_writes_is_not_taken_from_under_their_hands(near: str, context: BrowserContext) -> None:
     page = watched(context, near)
     page.locator("#q").press_sequentially("pur")
-    with page.expect_response(lambda answer: "fragment=1" in answer.url):
-        published = publish(2)
-    page.locator("#q").press_sequentially("r")
-    assert page.locator("#q").input_value() == "purr"
-    expect(page.locator("#status")).to_contain_text("Version 1, from")
-    page.locator("#q").blur()
-    seconds_until_shown(page, 2, published)
+    page.locator("#q").evaluate("field => field.setSelectionRange(1, 2)")
+    seconds_until_shown(page, 2, publish(2))
+    expect(page.locator("#q")).to_be_focused()
+    expect(page.locator("#q")).to_have_value("pur")
+    assert page.locator("#q").evaluate("field => [field.selectionStart, field.selectionEnd]") == [1, 2]
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/ranking/?q=pur&**")
+
+
+def test_a_button_that_is_being_pressed_stays_until_it_is_let_go(near: str, context: BrowserContext) -> None:
+    page = watched(context, near)
+    page.locator("#q").press_sequentially("purr")
+    page.get_by_role("button", name="Show").hover()
+    page.mouse.down()
+    seconds_until_shown(page, 2, publish(2))
+    page.mouse.up()
+    page.wait_for_url("**/ranking/?q=purr&**")
+
+
+def test_whoever_logs_out_elsewhere_is_led_to_the_door(near: str, context: BrowserContext) -> None:
+    page = watched(context, near)
+    other = context.new_page()
+    other.goto(f"{near}/projects/")
+    other.get_by_role("button", name="Log out").click()
+    publish(2)
+    for _ in range(TRIES):
+        page.clock.run_for(NEXT_TRY)
+        with suppress(TimeoutError):
+            page.wait_for_url("**/accounts/login/**", timeout=2_000)
+            return
+    raise AssertionError("the page still pretends to be live")
+
+
+def test_a_sixth_window_says_that_it_does_not_follow(near: str, context: BrowserContext) -> None:
+    watched(context, near)
+    for _ in range(4):
+        another = context.new_page()
+        another.goto(f"{near}/projects/pets/ranking/")
+        expect(another.locator("#live")).to_have_attribute("data-state", "live")
+    sixth = context.new_page()
+    sixth.goto(f"{near}/projects/pets/ranking/")
+    expect(sixth.locator("#live-crowded")).to_be_visible()
+    expect(sixth.locator(NOTE)).to_be_hidden()
 
 
 def test_an_owner_pins_an_older_version_and_open_pages_follow(near: str, context: BrowserContext) -> None:
