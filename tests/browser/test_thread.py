@@ -42,11 +42,11 @@ def test_twenty_judgements_change_the_open_ranking_page_and_the_export_has_the_s
     expect(worker.locator("#saved")).to_be_visible()
     assert Judgement.objects.count() == 20
 
-    expect(researcher.get_by_text("20 answers saved, not yet in the model.")).to_be_visible()
+    expect(researcher.get_by_text("20 judgements saved")).to_be_visible()
     assert run_one("test").number == 1
     expect(researcher.get_by_text("Version 1, from 20 judgements")).to_be_visible(timeout=5000)
     assert researcher.evaluate("window.neverReloaded"), "the page was reloaded"
-    shown = researcher.locator("tbody tr td:nth-child(2) a").all_inner_texts()
+    shown = researcher.locator("tbody tr td:nth-child(3) a").all_inner_texts()
 
     with researcher.expect_download() as download:
         researcher.get_by_role("link", name="Download as CSV").click()
