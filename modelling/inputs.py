@@ -85,11 +85,21 @@ def read_inputs(project: Project, moment: Moment | None = None) -> Inputs:
     judged, answering = set(np.unique([log.lo, log.hi]).tolist()), set(np.unique(log.worker).tolist())
     items = [item for item in Item.objects.filter(project=project) if item.active or item.pk in judged]
     workers = [worker for worker in Worker.objects.filter(project=project) if worker.pk in answering]
+    faults.hit("read_labels")
+    return _inputs(moment, log, items, workers)
+
+
+def read_inputs_again(snapshot: ModelSnapshot, items: list[Item], workers: list[Worker]) -> Inputs:
+    """What a version learned from the log up to its moment; items and workers are those of its arrays."""
+    moment = Moment(snapshot.last_sequence, snapshot.inputs_revision)
+    return _inputs(moment, _read_log(snapshot.project, moment.sequence), items, workers)
+
+
+def _inputs(moment: Moment, log: "Log", items: list[Item], workers: list[Worker]) -> Inputs:
     at_items, at_workers = Places.of(ids_of(items)), Places.of(ids_of(workers))
     u, a, b = at_workers[log.worker], at_items[log.lo], at_items[log.hi]
     order = np.lexsort((log.y, b, a, u))  # the same answers give the same model, whoever was quicker
     labels = PairwiseLabels(u=u[order], a=a[order], b=b[order], y=log.y[order])
-    faults.hit("read_labels")
     return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items))
 
 

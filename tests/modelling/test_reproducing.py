@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.db.models import F
 
 from annotation import ledger, services
-from annotation.models import Judgement, Project
+from annotation.models import Item, Judgement, Project
 from annotation.services import Receipt
 from modelling import updating
-from modelling.models import ModelSnapshot
-from modelling.verification import problems_of, rebuild
+from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.verification import OTHER_NUMBERS, OWN_NUMBERS, problems_of, rebuild
 from tests.modelling.histories import TEXTS, answer, everybody, make_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,3 +124,65 @@ def test_a_version_that_does_not_come_out_again_is_named(versions: Project, caps
     with pytest.raises(SystemExit):
         call_command("verify", "--rebuild", "3")
     assert "version 7 (step, 000000000000): learning it again gives other numbers." in capsys.readouterr().out
+
+
+@pytest.fixture
+def refit(db: None) -> ModelSnapshot:
+    """A version fitted from scratch; since then an item was switched off, one came, and a newcomer answered."""
+    features = [{"year": 1990 + number} for number in range(6)]
+    project = make_study("study", everybody(5), features=features, n_components=2, personal_variance=0.5)
+    snapshot = updating.run_one("one")
+    Item.objects.filter(project=project, key="item-2").update(active=False)
+    Item.objects.create(project=project, key="new", text="Snakes hiss.", features={"year": 2000})
+    answer(project, [(6, 0, 1, "first")])
+    return snapshot
+
+
+def learned_again(snapshot: ModelSnapshot) -> list[str]:
+    return [problem for _, problem in rebuild(snapshot.project, 20)]
+
+
+def test_a_refit_is_fitted_again_with_the_items_and_workers_of_its_moment(refit: ModelSnapshot) -> None:
+    assert learned_again(refit) == [""]
+    assert list(problems_of(refit.project)) == []
+
+
+@pytest.mark.parametrize("changes", [{"personal_variance": 0.6}, {"kernel": "none"}, {"seed": 7}])
+def test_a_refit_that_names_other_settings_than_its_own_is_found(refit: ModelSnapshot, changes: dict, capsys) -> None:
+    changed = {**refit.settings, **changes}
+    ModelSnapshot.objects.update(settings=changed, seed=changed["seed"])
+    assert learned_again(refit) == [OTHER_NUMBERS]
+    with pytest.raises(SystemExit):
+        call_command("verify", "--rebuild", "1")
+    assert "1 problem(s) found" in capsys.readouterr().out
+
+
+def test_a_version_that_names_two_seeds_or_impossible_settings_is_found(refit: ModelSnapshot) -> None:
+    ModelSnapshot.objects.update(seed=7)
+    assert list(problems_of(refit.project)) == ["version 1 names two seeds."]
+    ModelSnapshot.objects.update(settings=["seed"])
+    assert "version 1 cannot have had its settings." in next(problems_of(refit.project))
+    assert "The model settings must be" in learned_again(refit)[0]
+
+
+@pytest.mark.parametrize("column", ["mean", "sd"])
+def test_a_score_that_was_changed_is_found(refit: ModelSnapshot, column: str) -> None:
+    ConsensusScore.objects.filter(rank=3).update(**{column: F(column) + 1e-6})
+    assert list(problems_of(refit.project)) == ["the scores of version 1 are not those of its arrays."]
+
+
+def test_a_score_that_was_moved_to_another_item_is_found(refit: ModelSnapshot) -> None:
+    stranger = Item.objects.get(key="new")
+    ConsensusScore.objects.filter(rank=3).update(item=stranger)
+    assert list(problems_of(refit.project)) == ["the scores of version 1 are not those of its arrays."]
+
+
+def test_numbers_of_items_that_were_changed_since_are_named_as_the_reason(refit: ModelSnapshot) -> None:
+    Item.objects.filter(key="item-1").update(features={"year": 1800})
+    assert learned_again(refit) == [OWN_NUMBERS]
+
+
+def test_versions_whose_arrays_were_thrown_away_are_not_learned_again(refit: ModelSnapshot) -> None:
+    updating.run_one("one")
+    ModelSnapshot.objects.filter(pk=refit.pk).update(pruned_at=refit.created_at)
+    assert [(snapshot.number, problem) for snapshot, problem in rebuild(refit.project, 20)] == [(2, "")]
