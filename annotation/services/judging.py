@@ -19,6 +19,7 @@ from annotation.refusals import (
     TooLate,
 )
 from annotation.services.leasing import give_again
+from annotation.services.turns import one_at_a_time
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _judgement_under(
     )
 
 
-@transaction.atomic
+@one_at_a_time
 def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     """Everything a judgement causes, in order. Returns how many the worker now has."""
     _refuse_unless_open(judgement.worker)

@@ -17,6 +17,7 @@ from annotation import statements
 from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker
 from annotation.models.workers import worker_code
 from annotation.services.choosing import Chooser, Drawn
+from annotation.services.turns import one_at_a_time
 
 PREFETCH = 5
 FEW = 2
@@ -107,7 +108,7 @@ def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
         return False
 
 
-@transaction.atomic
+@one_at_a_time
 def _draw_and_take(worker: Worker, wanted: int, rng: Random) -> bool:
     """One worker of a study at a time: they would fight for the same few pairs.
 
