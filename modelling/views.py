@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
 from django.contrib import messages
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.forms import CharField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.access import Role, members_only
+from annotation.access import Role, may, members_only
 from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
@@ -56,13 +56,15 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
         @require_safe
         @members_only(Role.VIEWER)
         @draws_pictures
-        def view(request: HttpRequest, project: Project, **kwargs: Any) -> HttpResponse:
+        def view(request: ResearcherRequest, project: Project, **kwargs: Any) -> HttpResponse:
+            if "csv" in request.GET and not may(request.role, Role.ANALYST):
+                raise PermissionDenied
             freshness = freshness_of(project)
             if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
                 return unchanged
             name, context = _part(request, freshness, template, facts, kwargs)
             if "csv" in request.GET:
-                return _table_of_picture(request.GET["csv"], context, freshness)
+                return _table_of_picture(request, context, freshness)
             response = render(request, name, context)
             if etag := _etag(request, freshness):
                 response["ETag"] = etag
@@ -74,11 +76,14 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., H
     return decorate
 
 
-def _table_of_picture(name: str, facts: Facts, freshness: Freshness) -> HttpResponse:
-    """The numbers of one of the page's pictures, as a file that names the version."""
+def _table_of_picture(request: ResearcherRequest, facts: Facts, freshness: Freshness) -> HttpResponse:
+    """The numbers of one of the page's pictures, as a file that names the version; the audit says who took it."""
+    name = request.GET["csv"]
     pictures = [picture for fact in facts.values() for picture in getattr(fact, "pictures", [])]
     for picture in pictures:
         if picture.name == name and picture.table:
+            told = {"picture": name, "version": freshness.revision, "page": request.path}
+            audit(freshness.project, request.user, "exported the numbers of a picture", told)
             file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
             return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
     raise Http404(_("There is no such table."))
@@ -175,12 +180,14 @@ def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
 def component_name(request: ResearcherRequest, project: Project, number: int) -> HttpResponse:
     """The component is called so from now on; an empty name takes the old one away."""
     snapshot = shown_snapshot(project)
-    if snapshot is None or number not in numbers_of(snapshot).numbers:
-        raise Http404
     try:
+        if snapshot is None or number not in numbers_of(snapshot).numbers:
+            raise Http404
         name = CharField(required=False, max_length=ComponentName.LONGEST).clean(request.POST.get("name", ""))
     except ValidationError as refused:
         messages.error(request, refused.messages[0])
+    except Damaged:
+        messages.error(request, _("What lies behind this version cannot be read just now. Nothing was changed."))
     else:
         name_component(project=project, user=request.user, number=number, name=name)
         messages.success(request, _("Saved."))

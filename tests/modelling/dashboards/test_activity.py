@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from annotation import services
-from annotation.models import Judgement, Project, User, Worker
+from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.activity import activity_page, advice, agreement_of
 from modelling.dashboards.freshness import freshness_of
@@ -56,6 +56,21 @@ def test_the_numbers_of_a_picture_can_be_taken_home(
     assert answer["Content-Disposition"] == 'attachment; filename="pets-per-worker-v1.csv"'
     assert answer.content.decode().splitlines()[-1] == "6,4"
     assert client.get("/projects/pets/activity/?csv=nothing").status_code == 404
+    told = {"picture": "per-worker", "version": 1, "page": "/projects/pets/activity/"}
+    assert AuditEntry.objects.filter(action="exported the numbers of a picture", user=owner, details=told).count() == 1
+
+
+def test_who_may_only_look_takes_no_numbers_home(
+    snapshot: ModelSnapshot, viewer: User, client: Client, log_in: Callable[[User], Client]
+) -> None:
+    looking = log_in(viewer)
+    page = looking.get("/projects/pets/activity/")
+    assert page.context["page"].pictures
+    assert "csv=" not in page.text
+    for address in ("?csv=per-worker", "?csv=per-worker&fragment=1", "?csv="):
+        assert looking.get(f"/projects/pets/activity/{address}").status_code == 403
+    Project.objects.update(ranking_public=True)
+    assert "csv=" not in client.get("/r/pets/").text
 
 
 def test_an_opened_ranking_is_read_by_everybody_and_names_no_worker(

@@ -9,9 +9,10 @@ import pytest
 from django.test import Client
 
 from annotation.models import AuditEntry, Item, Project, User
+from modelling import arrays
 from modelling.dashboards.components import components_page
 from modelling.dashboards.traits import groups, links
-from modelling.models import ComponentNumbers, ModelSnapshot
+from modelling.models import ComponentName, ComponentNumbers, ModelSnapshot
 from modelling.updating import run_one
 from tests.modelling.two_camps import estimator_of, fitted_study, grown_twin, statements
 
@@ -140,3 +141,27 @@ def test_a_worker_alone_has_a_page_without_ends(
     judge(worker, "left")
     assert run_one("test") is not None
     assert log_in(owner).get("/projects/pets/components/").status_code == 200
+
+
+@pytest.fixture
+def unreadable(snapshot: ModelSnapshot) -> ModelSnapshot:
+    """A version whose arrays are gone and whose components were never numbered."""
+    arrays.remove(snapshot.project, snapshot.checksum)
+    ModelSnapshot.objects.update(checksum="0" * 64)
+    return snapshot
+
+
+def test_a_component_of_a_version_that_cannot_be_read_keeps_its_name_and_the_page_says_why(
+    unreadable: ModelSnapshot, analyst: User, log_in: Callable[[User], Client]
+) -> None:
+    answer = log_in(analyst).post("/projects/pets/components/1/name/", {"name": "facts"}, follow=True)
+    assert answer.status_code == 200
+    assert "cannot be read just now. Nothing was changed." in answer.text
+    assert not ComponentName.objects.exists()
+
+
+@pytest.mark.parametrize("page", ["components/?csv=strength", "workers/?csv=map"])
+def test_there_is_no_file_of_a_picture_that_cannot_be_drawn(
+    unreadable: ModelSnapshot, analyst: User, log_in: Callable[[User], Client], page: str
+) -> None:
+    assert log_in(analyst).get(f"/projects/pets/{page}").status_code == 404
