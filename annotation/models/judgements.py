@@ -76,6 +76,10 @@ class JudgementQuerySet(models.QuerySet["Judgement"]):
         """Those that were not taken back."""
         return self.filter(retraction__isnull=True)
 
+    def answers(self) -> "JudgementQuerySet":
+        """Those that stand and say something: skipped ones left out."""
+        return self.standing().exclude(choice=Judgement.Choice.SKIP)
+
 
 class Judgement(models.Model):
     """An event that never changes: the database refuses UPDATE and DELETE."""

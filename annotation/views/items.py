@@ -122,10 +122,10 @@ def _item_page(request: ResearcherRequest, item: Item, form: CorrectionForm, sta
 
 
 def _times_judged(revisions: list[Item]) -> Counter[int]:
-    """How many standing judgements each of these texts has."""
-    standing = Judgement.objects.standing()
+    """How many standing answers each of these texts has."""
+    answers = Judgement.objects.answers()
     judged = Counter[int]()
     for side in ("item_lo", "item_hi"):
-        rows = standing.filter(**{f"{side}__in": revisions}).order_by().values_list(side).annotate(Count("pk"))
+        rows = answers.filter(**{f"{side}__in": revisions}).order_by().values_list(side).annotate(Count("pk"))
         judged.update(dict(rows))
     return judged

@@ -32,7 +32,7 @@ def listing(request: ResearcherRequest) -> HttpResponse:
     """The projects this researcher may see, with how far each is."""
     projects = Project.objects.seen_by(request.user).annotate(
         n_items=_counted(Item.objects.filter(active=True)),
-        n_judgements=_counted(Judgement.objects.filter(retraction=None)),
+        n_judgements=_counted(Judgement.objects.answers()),
     )
     return render(request, "annotation/projects.html", {"projects": projects})
 
@@ -149,7 +149,7 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
         "n_items": project.items.filter(active=True).count(),
         "n_pairs": n_pairs,
         "workers": project.workers.by_activity(timezone.now()),
-        "n_judgements": project.judgements.filter(retraction=None).count(),
+        "n_judgements": project.judgements.answers().count(),
         "moves": _moves(project.state, n_pairs) if request.role == Role.OWNER else [],
         "address": request.build_absolute_uri(project.get_judging_url()),
         "changes": [_told(entry) for entry in project.audit.select_related("user")[:RECENT]],

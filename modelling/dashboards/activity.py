@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min
 from django.db.models.functions import TruncDay, TruncHour, TruncMinute
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from annotation.models import Judgement, Project
+from modelling.dashboards.answers import learned_from
 from modelling.dashboards.freshness import Freshness
 from modelling.dashboards.pictures import Picture, Table, axis
 from modelling.models import ModelSnapshot
@@ -46,7 +47,7 @@ class ActivityPage:
 def activity_page(freshness: Freshness) -> ActivityPage:
     """Counted from the rows as they are now; agreement from those of the shown version."""
     project = freshness.project
-    standing = Judgement.objects.filter(project=project, retraction=None).exclude(choice=Judgement.Choice.SKIP)
+    standing = Judgement.objects.answers().filter(project=project)
     n = standing.count()
     per_item, per_worker = answers_per_item(project), list(_counted(standing, "worker").values())
     mean = sum(per_item) / len(per_item) if per_item else 0.0
@@ -62,7 +63,7 @@ def activity_page(freshness: Freshness) -> ActivityPage:
 
 def answers_per_item(project: Project) -> list[int]:
     """One number for each item that is given out, standing answers only."""
-    standing = Judgement.objects.filter(project=project, retraction=None).exclude(choice=Judgement.Choice.SKIP)
+    standing = Judgement.objects.answers().filter(project=project)
     lo, hi = _counted(standing, "item_lo"), _counted(standing, "item_hi")
     items = project.items.filter(active=True).values_list("pk", flat=True)
     return [lo.get(pk, 0) + hi.get(pk, 0) for pk in items]
@@ -73,15 +74,13 @@ def _counted(rows: Any, name: str) -> dict[int, int]:
 
 
 def agreement_of(snapshot: ModelSnapshot) -> Agreement:
-    return _agreement(snapshot.project_id, snapshot.last_sequence)
+    return _agreement(snapshot, snapshot.checksum)
 
 
 @lru_cache(maxsize=32)
-def _agreement(project_id: int, sequence: int) -> Agreement:
-    """Events up to a sequence never change, so what they say is worth keeping."""
-    seen = Judgement.objects.filter(
-        Q(retraction=None) | Q(retraction__sequence__gt=sequence), project=project_id, sequence__lte=sequence
-    ).exclude(choice=Judgement.Choice.SKIP)
+def _agreement(snapshot: ModelSnapshot, checksum: str) -> Agreement:
+    """What a version has learned from never changes, so what it says is worth keeping."""
+    seen = learned_from(snapshot)
     pairs: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     own: dict[tuple[int, int, int], Counter[str]] = defaultdict(Counter)
     for worker, lo, hi, choice in seen.values_list("worker", "item_lo", "item_hi", "choice").iterator():

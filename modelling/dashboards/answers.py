@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from numpy.typing import NDArray
 
-from annotation.models import Judgement
+from annotation.models import Judgement, Worker
 from modelling.inputs import PREFERENCE
 from modelling.models import ModelSnapshot
 from modelling.snapshots import Fitted, load_fitted
@@ -35,10 +35,13 @@ class Tally:
 
 
 def learned_from(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
-    """The judgements that stood when the version was made, skipped ones left out."""
-    standing = Q(retraction=None) | Q(retraction__sequence__gt=snapshot.last_sequence)
+    """The answers that stood when the version was made: what every page about it counts and lists.
+
+    Those that an erased person took along are gone at once.
+    """
+    taken_back_later = Q(retraction__sequence__gt=snapshot.last_sequence) & ~Q(worker__outcome=Worker.ERASED)
     events = Judgement.objects.filter(project=snapshot.project_id, sequence__lte=snapshot.last_sequence)
-    return events.filter(standing, choice__in=list(PREFERENCE))
+    return events.filter(Q(retraction=None) | taken_back_later, choice__in=list(PREFERENCE))
 
 
 def tally_of(snapshot: ModelSnapshot) -> Tally:

@@ -11,10 +11,10 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.models import Judgement, Project
-from modelling.inputs import moment_of
+from annotation.models import Judgement, Project, Retraction
+from modelling.inputs import PREFERENCE, moment_of
 from modelling.models import ModelSnapshot, SettingsSearch, UpdateState
-from modelling.versions import pinned_of, shown_of
+from modelling.versions import pinned_of
 
 LARGEST_SHARE = 0.99  # a fit that still runs is never shown as done
 
@@ -53,7 +53,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Freshness:
-    """`snapshot` is what pages show, `newest` what the model has come to; they differ while a version is pinned."""
+    """`snapshot` is what pages show, `newest` what the model has come to; they differ while a version is pinned.
+
+    `behind` are standing answers the shown version lacks, `taken_back` answers it has that stand no more.
+    """
 
     project: Project
     snapshot: ModelSnapshot | None
@@ -61,6 +64,7 @@ class Freshness:
     pinned: bool
     labels: int
     behind: int
+    taken_back: int
     condition: str
     words: str
     progress: Progress | None
@@ -68,8 +72,8 @@ class Freshness:
 
     @property
     def updated_at(self) -> datetime | None:
-        """When the model last learned, whatever is shown."""
-        return self.newest.created_at if self.newest else None
+        """When the shown version was made."""
+        return self.snapshot.created_at if self.snapshot else None
 
     @property
     def revision(self) -> int:
@@ -89,30 +93,50 @@ class Freshness:
 
     @property
     def standing(self) -> list[str]:
-        """What is shown, how far behind it is, and when the model last learned: a sentence each."""
+        """What is shown, when it was made, what it lacks, and what it has too much: a sentence each."""
         told = []
         if self.snapshot:
             numbers = {"number": self.snapshot.number, "included": _counted(self.snapshot.included)}
             told.append(_("Version %(number)d, from %(included)s judgements.") % numbers)
         if told_last := self._last_words():
             told.append(told_last)
-        return told
+        return told + ([] if self.pinned else self._still_in_words())
 
     def _last_words(self) -> str:
-        update = {"at": _moment(self.updated_at), "behind": _counted(self.behind)}
-        if self.behind and self.updated_at:
-            return (
-                ngettext(
-                    "%(behind)s judgement saved, not yet in the ranking; last update %(at)s.",
-                    "%(behind)s judgements saved, not yet in the ranking; last update %(at)s.",
-                    self.behind,
-                )
-                % update
-            )
-        if self.behind:
-            words = ngettext("%(behind)s judgement saved.", "%(behind)s judgements saved.", self.behind)
-            return words % update
-        return _("Last update %(at)s.") % update if self.updated_at else ""
+        if self.pinned:
+            words = self._lacking_words() if self.behind else _("Made %(at)s.")
+        elif self.behind:
+            words = self._waiting_words()
+        else:
+            words = _("Last update %(at)s.") if self.snapshot else ""
+        return words % {"at": _moment(self.updated_at), "behind": _counted(self.behind)}
+
+    def _lacking_words(self) -> str:
+        return ngettext(
+            "Made %(at)s; %(behind)s judgement saved since is not in it.",
+            "Made %(at)s; %(behind)s judgements saved since are not in it.",
+            self.behind,
+        )
+
+    def _waiting_words(self) -> str:
+        if self.snapshot is None:
+            return ngettext("%(behind)s judgement saved.", "%(behind)s judgements saved.", self.behind)
+        return ngettext(
+            "%(behind)s judgement saved, not yet in the ranking; last update %(at)s.",
+            "%(behind)s judgements saved, not yet in the ranking; last update %(at)s.",
+            self.behind,
+        )
+
+    def _still_in_words(self) -> list[str]:
+        """Of a version that the next one replaces: what was taken back after it."""
+        if not (self.snapshot and self.taken_back):
+            return []
+        words = ngettext(
+            "%(count)s answer taken back, not yet left out of the ranking.",
+            "%(count)s answers taken back, not yet left out of the ranking.",
+            self.taken_back,
+        )
+        return [words % {"count": _counted(self.taken_back)}]
 
     @property
     def pinned_words(self) -> list[str]:
@@ -124,21 +148,18 @@ class Freshness:
             told = _("Version %(number)d is pinned. The model goes on learning; newer versions are not shown.")
         else:
             told = _("Version %(number)d is pinned; the model has gone on to version %(newest)d.")
-        return [told % numbers, *_taken_back_words(self.snapshot)]
+        return [told % numbers, *self._taken_back_words()]
 
-
-def _taken_back_words(snapshot: ModelSnapshot) -> list[str]:
-    """Of a version that stays on show: judgements it has learned from that were taken back after it."""
-    last = snapshot.last_sequence
-    gone = Judgement.objects.filter(project=snapshot.project_id, sequence__lte=last, retraction__sequence__gt=last)
-    if not (count := gone.count()):
-        return []
-    words = ngettext(
-        "%(count)s of its judgements has been taken back since.",
-        "%(count)s of its judgements have been taken back since.",
-        count,
-    )
-    return [words % {"count": _counted(count)}]
+    def _taken_back_words(self) -> list[str]:
+        """Of a version that stays on show: what was taken back after it."""
+        if not self.taken_back:
+            return []
+        words = ngettext(
+            "%(count)s of its judgements has been taken back since.",
+            "%(count)s of its judgements have been taken back since.",
+            self.taken_back,
+        )
+        return [words % {"count": _counted(self.taken_back)}]
 
 
 def _counted(number: int) -> str:
@@ -154,21 +175,33 @@ def _moment(at: datetime | None) -> str:
 
 
 def freshness_of(project: Project) -> Freshness:
-    """The version to show, and how many saved judgements the newest version has not learned from."""
+    """The version to show, and what was saved or taken back after it."""
     state = UpdateState.objects.filter(project=project).select_related("current", "pinned").first() or UpdateState()
     search = SettingsSearch.objects.filter(project=project).first()
+    pinned = pinned_of(state) if state.current else None
+    last = pinned.last_sequence if pinned else state.done_sequence
+    labels = moment_of(project).sequence
+    behind, taken_back = _since(project, last) if labels > last else (0, 0)
     return Freshness(
         project=project,
-        snapshot=shown_of(state),
+        snapshot=pinned or state.current,
         newest=state.current,
-        pinned=bool(state.current and pinned_of(state)),
-        labels=moment_of(project).sequence,
-        behind=Judgement.objects.filter(project=project, sequence__gt=state.done_sequence).count(),
+        pinned=pinned is not None,
+        labels=labels,
+        behind=behind,
+        taken_back=taken_back,
         condition=state.condition,
         words=state.words,
         progress=Progress.of(state.progress),
         mark=mark_of(state, search),
     )
+
+
+def _since(project: Project, last: int) -> tuple[int, int]:
+    """After this event: how many answers came and stand, and how many of those before it were taken back."""
+    came = Judgement.objects.answers().filter(project=project, sequence__gt=last)
+    gone = Retraction.objects.filter(project=project, sequence__gt=last, judgement__sequence__lte=last)
+    return came.count(), gone.filter(judgement__choice__in=list(PREFERENCE)).count()
 
 
 def mark_of(state: UpdateState, search: SettingsSearch | None) -> str:

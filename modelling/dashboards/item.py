@@ -157,8 +157,8 @@ def neighbours(snapshot: ModelSnapshot, fitted: Fitted, place: int) -> list[Neig
 
 
 def judgements_of(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":
-    """Of the item, the newest first, those since taken back left out."""
-    given = learned_from(snapshot).filter(Q(item_lo=item) | Q(item_hi=item), retraction=None)
+    """Of the item, the newest first."""
+    given = learned_from(snapshot).filter(Q(item_lo=item) | Q(item_hi=item))
     return given.select_related("worker", "item_lo", "item_hi").order_by("-sequence")
 
 

@@ -4,12 +4,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Q
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
 from annotation.models import Item, Judgement, Worker
+from modelling.dashboards.answers import learned_from
 from modelling.dashboards.pictures import Picture, numbers, plain
+from modelling.inputs import PREFERENCE
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import Fitted, item_positions, load_fitted
 
@@ -83,16 +84,10 @@ def probabilities(fitted: Fitted, items: list[Item], user: int | None) -> NDArra
 def answers(snapshot: ModelSnapshot, items: list[Item], worker: Worker | None) -> dict[str, Counts]:
     """The judgements between these items that this version has learned from, by outcome and (lo, hi)."""
     among = [item.pk for item in items]
-    seen = Judgement.objects.filter(
-        Q(retraction=None) | Q(retraction__sequence__gt=snapshot.last_sequence),
-        project=snapshot.project,
-        sequence__lte=snapshot.last_sequence,
-        item_lo__in=among,
-        item_hi__in=among,
-    )
+    seen = learned_from(snapshot).filter(item_lo__in=among, item_hi__in=among)
     if worker is not None:
         seen = seen.filter(worker=worker)
-    counts: dict[str, Counts] = {outcome: Counter() for outcome in Choice.values}
+    counts: dict[str, Counts] = {outcome: Counter() for outcome in PREFERENCE}
     for lo, hi, outcome in seen.values_list("item_lo", "item_hi", "choice"):
         counts[outcome][lo, hi] += 1
     return counts

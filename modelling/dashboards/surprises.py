@@ -75,7 +75,7 @@ class Log:
         cls, snapshot: ModelSnapshot, worker: Worker, fitted: Fitted, user: int, most: int | None = MOST_ANSWERS
     ) -> "Log":
         fields = ("sequence", "item_lo", "item_hi", "choice", "response_ms")
-        given = learned_from(snapshot).filter(worker=worker, retraction=None).order_by("-sequence")
+        given = learned_from(snapshot).filter(worker=worker).order_by("-sequence")
         at = places(fitted.item_ids)
         rows = [row for row in given.values_list(*fields)[:most] if row[1] in at and row[2] in at]
         a, b = (np.array([at[row[n]] for row in rows], dtype=np.int64) for n in (1, 2))

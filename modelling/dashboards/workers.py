@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement, Project, Worker
 from modelling.dashboards.addresses import page_number, words_in
-from modelling.dashboards.answers import Tally, places, tally_of
+from modelling.dashboards.answers import Tally, learned_from, places, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
 from modelling.dashboards.pictures import Picture
@@ -122,8 +122,8 @@ def _map(project: Project, axes: Axes, chosen: list[Row], page: Page, trait: str
 
 def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: Axes | None) -> list[Row]:
     """Every worker of the project. Two statements, and those that the version keeps in memory."""
-    standing = Judgement.objects.filter(project=project, retraction=None).order_by()
-    given = Counter(dict(standing.values_list("worker").annotate(Count("pk"))))
+    answers = learned_from(snapshot) if snapshot else Judgement.objects.answers().filter(project=project)
+    given = Counter(dict(answers.order_by().values_list("worker").annotate(Count("pk"))))
     workers = list(Worker.objects.filter(project=project))
     if snapshot is None or axes is None:
         return [Row(worker, given[worker.pk]) for worker in workers]

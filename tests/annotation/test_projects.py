@@ -44,8 +44,8 @@ def test_the_list_holds_only_the_researchers_own_projects(project: Project, stra
 def test_the_list_counts_items_and_judgements(
     project: Project, worker: Worker, judge, owner: User, log_in: LogIn
 ) -> None:
-    judge(worker)
-    judge(worker)
+    for choice in ("left", "skip", "right"):
+        judge(worker, choice)
     Item.objects.filter(key="dogs-1").update(active=False)
     (row,) = log_in(owner).get("/projects/").context["projects"]
     assert (row.n_items, row.n_judgements) == (6, 2)
@@ -267,6 +267,7 @@ def test_the_project_page_gives_the_link_for_workers_and_the_counts(
     project: Project, worker: Worker, judge, owner: User, log_in: LogIn
 ) -> None:
     judge(worker)
+    judge(worker, "skip")
     answer = log_in(owner).get("/projects/pets/")
     page = answer.content.decode()
     assert "http://testserver/s/pets/" in page

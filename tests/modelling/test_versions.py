@@ -107,6 +107,35 @@ def test_the_banner_says_what_was_taken_back_since(
     assert "1 of its judgements has been taken back since." in freshness_of(project).pinned_words
 
 
+def test_a_skip_taken_back_is_nothing_the_version_has_learned_from(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    skipped = judge(worker, "skip").judgement
+    make_version(project, 1, last_sequence=1)
+    EventHead.objects.filter(project=project).update(sequence=1)
+    versions.pin(project=project, user=None, number=1)
+    services.retract(worker=worker, judgement=skipped.uuid, uuid=skipped.uuid)
+    assert len(freshness_of(project).pinned_words) == 1
+
+
+def test_a_pinned_version_says_its_own_time_and_what_it_lacks(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    judge(worker)
+    make_version(project, 1, last_sequence=1)
+    EventHead.objects.filter(project=project).update(sequence=1)
+    for choice in ("left", "skip", "right"):
+        judge(worker, choice)
+    make_version(project, 2, last_sequence=4)
+    ModelSnapshot.objects.filter(number=1).update(created_at="2026-01-02T03:04Z")
+    versions.pin(project=project, user=None, number=1)
+    told = freshness_of(project).standing
+    assert told[1] == "Made 2026-01-02 03:04 UTC; 2 judgements saved since are not in it."
+    versions.pin(project=project, user=None, number=2)
+    assert freshness_of(project).standing[1].startswith("Made ")
+    assert len(freshness_of(project).standing) == 2
+
+
 def test_a_refit_can_be_asked_for(
     project: Project, owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client]
 ) -> None:
@@ -351,6 +380,22 @@ def test_the_page_says_how_many_judgements_wait_and_when_it_last_learned(
     at = f"{snapshot.created_at:%H:%M} UTC"
     text = log_in(owner).get("/projects/pets/ranking/").text
     assert f"2 judgements saved, not yet in the ranking; last update {at}." in text
+
+
+def test_what_waits_to_be_left_out_is_said_and_what_cannot_be_learned_does_not_wait(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    known = [judge(worker).judgement for _ in range(2)]
+    make_version(project, 1, last_sequence=2)
+    UpdateState.objects.update(done_sequence=2)
+    EventHead.objects.filter(project=project).update(sequence=2)
+    judge(worker, "skip")
+    undone = judge(worker).judgement
+    for judgement in (*known, undone):
+        services.retract(worker=worker, judgement=judgement.uuid, uuid=judgement.uuid)
+    freshness = freshness_of(project)
+    assert freshness.behind == 0
+    assert freshness.standing[-1] == "2 answers taken back, not yet left out of the ranking."
 
 
 @pytest.mark.parametrize(

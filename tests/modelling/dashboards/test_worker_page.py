@@ -11,8 +11,12 @@ from django.test import Client
 from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
 from modelling.crowdgppl import CrowdGPPL
+from modelling.dashboards.answers import learned_from
+from modelling.dashboards.item import judgements_of
+from modelling.dashboards.pairs import answers
 from modelling.dashboards.surprises import Answer
 from modelling.dashboards.worker import AskedOfWorker, WorkerPage, worker_page
+from modelling.dashboards.workers import AskedOfWorkers, workers_page
 from modelling.models import ModelSnapshot
 from tests.modelling.two_camps import estimator_of, fitted_study, grown_twin, statements
 
@@ -141,13 +145,26 @@ def test_a_worker_the_model_has_not_met_has_an_empty_page_and_no_file(
     assert len(client.get(f"/projects/pets/workers/{stranger.code}/judgements.csv").text.splitlines()) == 1
 
 
-def test_an_answer_taken_back_since_is_no_longer_shown(
+def test_an_answer_taken_back_since_stays_with_the_version_that_has_learned_it_on_every_page(
     snapshot: ModelSnapshot, somebody: Worker, page: WorkerPage
 ) -> None:
     gone = Judgement.objects.filter(worker=somebody).latest("sequence")
     services.retract(worker=somebody, uuid=gone.uuid, judgement=gone.uuid)
-    left = worker_page(snapshot, somebody, AskedOfWorker()).answers
-    assert {each.sequence for each in left} == {each.sequence for each in page.answers} - {gone.sequence}
+    told = worker_page(snapshot, somebody, AskedOfWorker()).answers
+    assert {each.sequence for each in told} == {each.sequence for each in page.answers} >= {gone.sequence}
+    row = next(row for row in workers_page(snapshot.project, snapshot, AskedOfWorkers()).rows if row.worker == somebody)
+    assert row.judgements == page.fit.answers
+    assert judgements_of(snapshot, gone.item_lo).filter(pk=gone.pk).exists()
+    counted = answers(snapshot, [gone.item_lo, gone.item_hi], somebody)[gone.choice]
+    assert counted[gone.item_lo_id, gone.item_hi_id] > 0
+
+
+def test_the_answers_of_somebody_erased_with_them_are_gone_before_the_next_version(
+    snapshot: ModelSnapshot, somebody: Worker
+) -> None:
+    services.erase_worker(worker=somebody, user=None, remove_judgements=True)
+    assert worker_page(snapshot, somebody, AskedOfWorker()).answers == []
+    assert not learned_from(snapshot).filter(worker=somebody).exists()
 
 
 def test_as_many_statements_for_three_times_the_study(

@@ -139,6 +139,16 @@ def test_before_the_first_version_the_workers_are_listed(
     assert page.pictures == []
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_skipped_pairs_are_not_counted_as_judgements(
+    project: Project, worker: Worker, judge: Callable[..., object], learned: bool
+) -> None:
+    for choice in ("left", "skip", "right"):
+        judge(worker, choice)
+    version = run_one("test") if learned else None
+    assert [row.judgements for row in workers_page(project, version, AskedOfWorkers()).rows] == [2]
+
+
 def test_what_was_taken_back_before_the_version_is_not_counted(
     project: Project, worker: Worker, judge: Callable[..., object]
 ) -> None:
