@@ -87,10 +87,11 @@ class Install:
 
     def cpu_seconds(self) -> float:
         """What the web process, without its children, has spent so far."""
-        if self.process is None:
-            return 0.0
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return spent_by(self.process.pid) if self.process else 0.0
+
+    def cpu_seconds_of_children(self) -> float:
+        """What those that live have spent so far: the updater."""
+        return sum(map(spent_by, children_of(self.process.pid))) if self.process else 0.0
 
     def kill(self) -> None:
         """kill -9: no handler runs, nothing is flushed."""
@@ -132,6 +133,21 @@ def children_of(pid: int) -> set[int]:
         except OSError:
             continue
     return found | {below for child in found for below in children_of(child)}
+
+
+def spent_by(pid: int) -> float:
+    """CPU seconds of one process; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def spent_by_all() -> float:
+    """CPU seconds of everything on this machine, and those its host took away from it."""
+    user, nice, system, _idle, _waiting, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
 def is_alive(pid: int) -> bool:
