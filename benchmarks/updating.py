@@ -42,7 +42,7 @@ PARTS = {  # what is measured: where it is called, under which name, and what it
     "describe": ("modelling.updating", "describe"),
     "arrays": ("modelling.arrays", "save"),
     "publish": ("modelling.updating", "publish"),
-    "prune": ("modelling.updating", "prune"),
+    "tidy up": ("modelling.updating", "tidy"),
     "estimator from scratch": ("modelling.learners", "fit"),
 }
 

@@ -186,10 +186,10 @@ def version_page(snapshot: ModelSnapshot) -> VersionPage:
 
 
 def parts_of(seconds: dict[str, float]) -> list[Part]:
-    """The parts of an update's time with their shares, in the order in which they came."""
+    """The parts of an update in their order, whatever order the database gives them back in."""
     longest = max(seconds.values(), default=0.0)
     shares = {name: 100 * value / longest if longest > 0 else 0.0 for name, value in seconds.items()}
-    return [Part(str(PARTS.get(name, name)), value, round(shares[name], 1)) for name, value in seconds.items()]
+    return [Part(str(words), seconds[name], round(shares[name], 1)) for name, words in PARTS.items() if name in seconds]
 
 
 def comparison(older: ModelSnapshot, newer: ModelSnapshot, number: int = 1) -> Comparison:
