@@ -42,7 +42,7 @@ from modelling.demo.crowd import (
 from modelling.demo.load import SEED, SLUG, load_demo
 from modelling.demo.login import find_or_make_login, password_file
 from modelling.fitting import ModelSettings, fit
-from modelling.inputs import Inputs, Moment
+from modelling.inputs import Counts, Inputs, Moment
 from modelling.models import ConsensusScore, ModelSnapshot
 
 
@@ -158,7 +158,8 @@ def trial(crowd: DemoCrowd, arguments: tuple[Argument, ...]) -> Trial:
     tenth = np.random.default_rng(0).permutation(len(crowd.labels)) < len(crowd.labels) // 10
     items = [Item(key=argument.key, text=argument.text) for argument in arguments]
     workers = [Worker(code=name) for name in crowd.names]
-    seen = Inputs(Moment(0, 0), items, workers, [], [], _some(crowd, ~tenth), {}, "")
+    labels = _some(crowd, ~tenth)
+    seen = Inputs(Moment(0, 0), items, workers, labels, Counts(len(labels), {}), "")
     model, _ = fit(seen, ModelSettings())
     return Trial(model=model, withheld=_some(crowd, tenth & (crowd.labels.y != 0.5)))
 
