@@ -13,6 +13,7 @@ from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.addresses import workers_at
 from modelling.dashboards.answers import chances, learned_from, places
 from modelling.dashboards.axes import Axes, Axis, axes_of
+from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
 from modelling.dashboards.ranking_pictures import Z_95
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -20,7 +21,6 @@ from modelling.snapshots import Fitted
 
 MOST_VERSIONS = 200  # in the history, the newest ones
 PEOPLE = 5  # on either side
-NEIGHBOURS = 5
 ANSWERS_PER_PAGE = 50
 ANSWER_COLUMNS = [
     "worker", "against", "answer", "probability_own", "probability_crowd", "sequence", "version", "as_of_seq",
@@ -35,12 +35,6 @@ class Liking:
     mean: float
     sd: float
     difference: float
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    score: ConsensusScore
-    similarity: float
 
 
 @dataclass(frozen=True)
@@ -152,8 +146,7 @@ def neighbours(snapshot: ModelSnapshot, fitted: Fitted, place: int) -> list[Neig
     order = [int(at) for at in np.argsort(-alike, kind="stable") if at != place and alike[at] > 0]
     ids = {int(fitted.item_ids[at]): float(alike[at]) for at in order[: 2 * NEIGHBOURS]}  # some may be switched off
     scores = snapshot.scores.filter(item__in=ids).select_related("item", "item__project")
-    found = [Neighbour(score, ids[score.item_id]) for score in scores]
-    return sorted(found, key=lambda each: (-each.similarity, each.score.rank))[:NEIGHBOURS]
+    return most_alike(scores, [ids[score.item_id] for score in scores])
 
 
 def judgements_of(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":

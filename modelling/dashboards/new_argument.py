@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from annotation.models import Worker
+from modelling.dashboards.neighbours import Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, axis, numbers
 from modelling.dashboards.ranking_pictures import Z_95
 from modelling.information import expected_information
@@ -20,7 +21,6 @@ Floats = NDArray[np.float64]
 
 LONGEST_TEXT = 5000
 MOST_COMPARED = 400  # items behind a rank interval; more of them would sharpen it by less than a place in 400
-NEIGHBOURS = 5
 OPPONENTS = 5
 FEWEST_ANSWERING = 3  # workers, before a group of them is spoken of
 MOST_ANSWERS = 8  # to one question; beyond, the answers are no groups
@@ -44,12 +44,6 @@ class Expected:
     @property
     def high(self) -> float:
         return self.mean + Z_95 * self.sd
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    score: ConsensusScore
-    similarity: float
 
 
 @dataclass(frozen=True)
@@ -127,8 +121,7 @@ def nearest(fitted: Fitted, X: Floats, scores: list[ConsensusScore]) -> list[Nei
     """The items that read most like the text."""
     items = item_positions(fitted, [score.item for score in scores])
     alike = fitted.model.similarity(np.array([fitted.model.n_items_]), X_items=X)[0][items]
-    best = np.argsort(-alike, kind="stable")[:NEIGHBOURS]
-    return [Neighbour(scores[at], float(alike[at])) for at in best]
+    return most_alike(scores, alike)
 
 
 def worker_groups(fitted: Fitted, X: Floats, snapshot: ModelSnapshot) -> list[WorkerGroup]:

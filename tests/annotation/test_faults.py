@@ -29,7 +29,12 @@ def arm(settings, words: str) -> None:
     faults.arm()
 
 
-def test_nothing_happens_unless_a_plan_was_armed() -> None:
+def test_nothing_happens_unless_a_plan_was_armed(settings) -> None:
+    faults.hit("rename")
+    arm(settings, "point=rename,action=raise")
+    with pytest.raises(faults.InjectedFault):
+        faults.hit("rename")
+    arm(settings, "")
     faults.hit("rename")
 
 
