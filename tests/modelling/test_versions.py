@@ -158,7 +158,7 @@ def test_the_list_says_how_each_version_was_made(
 def test_the_details_hold_everything_that_explains_a_version(
     project: Project, owner: User, log_in: Callable[[User], Client]
 ) -> None:
-    told = {"bounds": [-120.0, -100.25], "warnings": ["It is late."], "seconds": {"learning": 1.5, "other": 0.5}}
+    told = {"bounds": [-120.0, -100.25], "warnings": ["It is late."], "seconds": {"learning": 1.5, "reading": 0.5}}
     chosen = {"n_components": 3, "kernel": "surface"}
     snapshot = make_version(project, 1, kind="refit", diagnostics=told, seed=17, settings=chosen)
     text = log_in(owner).get("/projects/pets/model/versions/1/").text
@@ -172,7 +172,7 @@ def test_the_details_hold_everything_that_explains_a_version(
     ):
         assert words in text
     page = version_page(snapshot)
-    assert [(part.name, part.percent) for part in page.parts] == [("learning", 100.0), ("other", 33.3)]
+    assert [(part.name, part.percent) for part in page.parts] == [("reading what is new", 33.3), ("learning", 100.0)]
     assert "<polyline" in text
 
 
