@@ -1,0 +1,17 @@
+"""What the model leaves behind: who is fitting, immutable snapshots, and the scores that pages show."""
+
+from modelling.models.components import ComponentName, ComponentNumbers
+from modelling.models.snapshots import ConsensusScore, ModelSnapshot, ScoreboardEntry, SnapshotArrays
+from modelling.models.updates import SettingsSearch, UpdaterBeat, UpdateState
+
+__all__ = [
+    "ComponentName",
+    "ComponentNumbers",
+    "ConsensusScore",
+    "ModelSnapshot",
+    "ScoreboardEntry",
+    "SettingsSearch",
+    "SnapshotArrays",
+    "UpdateState",
+    "UpdaterBeat",
+]

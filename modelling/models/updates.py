@@ -1,0 +1,86 @@
+"""Who is at work for which project, how far the model has come, and which settings are being tried."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class UpdateState(models.Model):
+    """One row per project: up to which event the model has learned, who is at work now, and which snapshot is current.
+
+    What is wanted is not stored: it is the project's last sequence and inputs_revision.
+    """
+
+    class Condition(models.TextChoices):
+        WAITING = "waiting", _("waiting for judgements")
+        OK = "ok", _("up to date or catching up")
+        DEGRADED = "degraded", _("the last good version is shown")
+
+    project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="update_state")
+    done_sequence = models.PositiveBigIntegerField(default=0)
+    done_inputs_revision = models.PositiveBigIntegerField(default=0)
+    current = models.ForeignKey("ModelSnapshot", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    pinned = models.ForeignKey(
+        "ModelSnapshot",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text=_("The version that pages show while the model goes on learning; empty: the current one."),
+    )
+    owner = models.CharField(max_length=40, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(null=True, blank=True)
+    condition = models.CharField(max_length=10, choices=Condition.choices, default=Condition.WAITING)
+    words = models.TextField(blank=True, help_text=_("Why it waits or is degraded, in plain words; empty when ok."))
+    progress = models.JSONField(
+        default=dict, blank=True, help_text=_("Of the fit that runs now: what, share, iteration, change; else empty.")
+    )
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: learned up to {self.done_sequence}"
+
+
+class SettingsSearch(models.Model):
+    """A request to choose the model's settings by leaving groups of items out, and what came of it."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting for the updater")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("could not be done")
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="settings_searches")
+    asked_by = models.ForeignKey("annotation.User", null=True, on_delete=models.SET_NULL, related_name="+")
+    asked_at = models.DateTimeField(auto_now_add=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    owner = models.CharField(max_length=40, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    progress = models.JSONField(default=dict, blank=True)
+    table = models.JSONField(default=list, blank=True, help_text=_("Every candidate with its losses, best first."))
+    winner = models.JSONField(default=dict, blank=True)
+    words = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "settings searches"
+        ordering = ["-asked_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project"], condition=Q(state__in=["waiting", "running"]), name="one_search_at_a_time"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.state}"
+
+
+class UpdaterBeat(models.Model):
+    """When an updater was last seen. One row a machine; `/readyz` asks for a recent one."""
+
+    name = models.CharField(max_length=80, primary_key=True)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
