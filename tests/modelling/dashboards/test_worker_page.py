@@ -64,7 +64,7 @@ def test_every_score_is_what_the_estimator_says_and_the_causes_add_up(
     assert gaps == sorted(gaps, reverse=True)
     active = [item_at[item.pk] for item in Item.objects.filter(active=True)]
     assert [each.rank for each in page.preferences] == [
-        1 + int((mean[active] > each.mean).sum()) for each in page.preferences
+        1 + int((mean[active] > mean[item_at[each.score.item_id]]).sum()) for each in page.preferences
     ]
 
 
