@@ -31,7 +31,7 @@ def principal_turn(V: FloatArray, users: Users) -> tuple[FloatArray, FloatArray]
     The users' uncertainty is counted in: without it a component that nobody uses would be blown up until its means,
     nearly 0, had mean square 1, and its variance with them.
     """
-    G = users.W.T @ users.W / len(users.W) + users.Omega.mean(axis=0)
+    G = users.W.T @ users.W / len(users.W) + users.total_covariance / len(users.W)
     L = linalg.cholesky(G, lower=True)
     _, _, Qt = np.linalg.svd((V - V.mean(axis=0)) @ L, full_matrices=True)
     return fixed_signs(V, L @ Qt.T, linalg.solve_triangular(L.T, Qt.T, lower=False))
@@ -63,7 +63,7 @@ def gamma_variances(
     traces = np.einsum("cmm->c", post.items.cov[1:])
     Ev = (mean**2).sum(axis=0) + (item_turn**2).T @ traces
     W = post.users.W @ user_turn
-    Omega = post.users.Omega.sum(axis=0)
+    Omega = post.users.total_covariance
     Ew = (W**2).sum(axis=0) + np.einsum("cj,cd,dj->j", user_turn, Omega, user_turn)
     return gamma_scale(v_prior, len(mean), Ev) * gamma_scale(w_prior, len(W), Ew)
 

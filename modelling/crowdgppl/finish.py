@@ -80,13 +80,26 @@ def apply_precision(E: FloatArray, lam: FloatArray, X: FloatArray) -> FloatArray
 
 def consensus_with_tastes_integrated(post: Posterior) -> tuple[FloatArray, FloatArray]:
     """S_t (M, M) and t (M,) with every user's personal part integrated out."""
+    precision, shift = consensus_prior(post)
+    add_consensus_evidence(post, personal_directions(post), precision, shift)
+    return solved_consensus(precision, shift)
+
+
+def consensus_prior(post: Posterior) -> tuple[FloatArray, FloatArray]:
+    """Precision and shift of t before any label."""
+    return post.scale_items.mean[0] * np.eye(post.space.M), np.zeros(post.space.M)
+
+
+def personal_directions(post: Posterior) -> FloatArray:
+    """(N, r) the items in the directions of a user's personal part: its covariance over items is Z Z^T."""
     F, root_values = leading(personal_covariance(post), post.space.M, scale=None)
-    F = F * root_values
-    Z = post.space.times(F)
+    return post.space.times(F * root_values)
+
+
+def add_consensus_evidence(post: Posterior, Z: FloatArray, precision: FloatArray, shift: FloatArray) -> None:
+    """What the labels of a posterior say of t, tastes integrated out, added in place: users are a sum."""
     view = ItemView(post.space, post.space.Psi, post.space.X)
-    precision = post.scale_items.mean[0] * np.eye(post.space.M)
-    shift = np.zeros(post.space.M)
-    for bucket in chunks(post, max(post.space.M, F.shape[1])):
+    for bucket in chunks(post, max(post.space.M, Z.shape[1])):
         q = post.ledger.q[bucket.slots]
         k, n = q.shape
         X = view.rows(post.ledger.pair_a[q].ravel()) - view.rows(post.ledger.pair_b[q].ravel())
@@ -97,6 +110,10 @@ def consensus_with_tastes_integrated(post: Posterior) -> tuple[FloatArray, Float
         solved = apply_precision(E, lam, np.concatenate((X.reshape(k, n, -1), K_target), axis=2)).reshape(k * n, -1)
         precision += X.T @ solved[:, :-1]
         shift += X.T @ (target.ravel() - solved[:, -1])
+
+
+def solved_consensus(precision: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Covariance and mean of t from its natural parameters."""
     factor = linalg.cholesky(0.5 * (precision + precision.T), lower=True)
     return inverse_from(factor), np.asarray(linalg.cho_solve((factor, True), shift))
 

@@ -73,6 +73,11 @@ class Users:
         return np.asarray(np.einsum("ucc->uc", self.Omega))
 
     @property
+    def total_covariance(self) -> FloatArray:
+        """(C, C) the sum of Omega over users."""
+        return np.asarray(self.Omega.sum(axis=0))
+
+    @property
     def energy(self) -> FloatArray:
         """(C,) sum over users of E[w^2]."""
         return np.asarray((self.W**2).sum(axis=0) + self.variances.sum(axis=0))
