@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -32,6 +31,7 @@ FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=10)
 FAILURES = 3  # in a row, after which the pause is the longest at once
 EVERY_SECOND = 1.0
+Tell = Callable[..., None]  # what is being done, which share of it is done, a detail
 STAGES = {"read": "reading", "fit": "fitting", "compare": "comparing"}  # whatever else a fit reports is choosing
 FREE: dict[str, Any] = {"owner": "", "lease_until": None, "progress": {}}
 CALM: dict[str, Any] = {**FREE, "attempts": 0, "not_before": None}
@@ -177,8 +177,10 @@ class Heartbeat:
     At most once a second, by one statement of its own; nobody waits for it.
     """
 
-    def __init__(self, project: Project, owner: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.project, self.owner, self.clock = project, owner, clock
+    def __init__(
+        self, project: Project, owner: str, clock: Callable[[], float] = time.monotonic, tell: Tell | None = None
+    ) -> None:
+        self.project, self.owner, self.clock, self.tell = project, owner, clock, tell
         self.last = clock()
 
     def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
@@ -199,15 +201,9 @@ class Heartbeat:
         ours = UpdateState.objects.filter(project=self.project, owner=self.owner)
         if not ours.update(lease_until=timezone.now() + LEASE, progress=progress):
             raise LostClaim
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K" + progress_line(self.project, progress))
-            sys.stderr.flush()
-
-
-def progress_line(project: Project, progress: dict[str, Any]) -> str:
-    """One line for a terminal."""
-    iteration = f", iteration {progress['iteration']}, change {progress['change']:g}" if progress["iteration"] else ""
-    return f"{project.slug}: {progress['what']} {progress['share']:.0%}{iteration} "
+        if self.tell:
+            detail = f", iteration {iteration}, change {progress['change']:g}" if iteration else ""
+            self.tell(f"{self.project.slug}: {progress['what']}", progress["share"], detail)
 
 
 def beat() -> None:

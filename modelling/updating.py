@@ -9,7 +9,7 @@ from django.db.models import Max
 from annotation import faults
 from annotation.models import Project
 from modelling import arrays
-from modelling.claiming import Heartbeat, LostClaim, back_off, claim_one, finish
+from modelling.claiming import Heartbeat, LostClaim, Tell, back_off, claim_one, finish
 from modelling.inputs import Inputs, Moment, News, moment_of, read_inputs, read_news
 from modelling.learners import Learner
 from modelling.model_settings import ModelSettings
@@ -32,13 +32,13 @@ INSERT_SCORE = (
 _remembered: dict[str, Learner] = {}  # by checksum; taken out while it learns, so nobody meets it half-taught
 
 
-def run_one(owner: str, only: Project | None = None) -> ModelSnapshot | None:
+def run_one(owner: str, only: Project | None = None, tell: Tell | None = None) -> ModelSnapshot | None:
     """Brings one project that is behind up to date; None when there is none or it could not be done."""
     project = claim_one(owner, only)
     if project is None:
         return None
     try:
-        return update(project, owner)
+        return update(project, owner, tell)
     except LostClaim:
         log.warning("another updater took over", extra={"project": project.slug})
     except Exception as error:  # the boundary of a background job: say it, back off, go on with the others
@@ -46,9 +46,9 @@ def run_one(owner: str, only: Project | None = None) -> ModelSnapshot | None:
     return None
 
 
-def update(project: Project, owner: str) -> ModelSnapshot | None:
+def update(project: Project, owner: str, tell: Tell | None = None) -> ModelSnapshot | None:
     """Reads, learns outside any transaction, publishes. With too little to learn from, only says how far it read."""
-    laps, moment, heartbeat = Laps(), moment_of(project), Heartbeat(project, owner)
+    laps, moment, heartbeat = Laps(), moment_of(project), Heartbeat(project, owner, tell=tell)
     settings, parent = ModelSettings.of(project.model_settings), current_snapshot(project)
     known = recall(parent)
     news = read_news(parent, moment, known.fitted.item_ids, known.fitted.worker_ids) if parent and known else None

@@ -440,16 +440,19 @@ def test_the_command_reads_a_folder_laid_out_like_ukpconvarg(empty: Project, ukp
     assert item.metadata == {"fold": "1", "topic": "Bottled water", "stance": "Yes", "source_site": "site"}
 
 
-def test_the_command_refuses_in_plain_words_with_exit_code_1(empty: Project, tmp_path: Path) -> None:
-    for slug, place, words in [
-        ("nowhere", tmp_path, "no project"),
-        ("empty", tmp_path, "There is no file"),
-        ("empty", write(tmp_path, "key,text\nk1,A\nk2,\n"), "Line 3, column “text”: This cell is empty."),
+def test_the_command_refuses_in_plain_words_and_its_exit_code_says_whose_fault_it_is(
+    empty: Project, tmp_path: Path
+) -> None:
+    for slug, place, words, code in [
+        ("nowhere", tmp_path, "no project", 2),
+        ("empty", tmp_path, "There is no file", 2),
+        ("empty", write(tmp_path, "key,text\nk1,A\nk2,\n"), "Line 3, column “text”: This cell is empty.", 1),
     ]:
         with pytest.raises(CommandError, match=words) as caught:
             call_command("import_items", slug, str(place))
-        assert caught.value.returncode == 1
-        assert "Nothing was imported" in str(caught.value)
+        assert caught.value.returncode == code
+        assert "Nothing was" in str(caught.value)
+        assert not empty.items.exists()
 
 
 def test_planning_reads_the_project_once_however_many_rows(

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -160,11 +161,11 @@ def test_progress_is_shown_on_a_terminal_and_gone_when_done(
     project: Project, crowd: list[Worker], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claiming, "EVERY_SECOND", 0.0)
-    monkeypatch.setattr(claiming.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     call_command("update_models", "--project", "pets")
     shown = capsys.readouterr()
-    assert "pets: reading 0%" in shown.err
-    assert re.search(r"pets: fitting \d+%, iteration \d+, change ", shown.err)
+    assert "\r\033[Kpets: reading [........................] 0%" in shown.err
+    assert re.search(r"pets: fitting \[#*\.*\] \d+%, iteration \d+, change ", shown.err)
     assert "pets: version 1 was published." in shown.out
     assert UpdateState.objects.get().progress == {}
 

@@ -4,16 +4,19 @@ import os
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from annotation.models import Project
+from annotation.terminal import TerminalCommand
 from modelling.demo.load import SLUG, count, find_demo, load_demo
 from modelling.demo.login import LogIn, find_or_make_login, password_file
 from modelling.models import ModelSnapshot
 
 
-class Command(BaseCommand):
-    help = "Loads the demo study with its simulated crowd, fits its first model, and prints the researcher's log-in."
+class Command(TerminalCommand):
+    help = (
+        "Loads the demo study with its simulated crowd, once, fits its first model, and prints the researcher's "
+        "log-in, each time."
+    )
+    examples = ("demo", "demo --json")
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,15 +55,13 @@ class Command(BaseCommand):
     def say_login(self, login: LogIn) -> None:
         """The log-in as far as we know it, and what to do where we do not."""
         name = login.user.get_username()
-        self.say(f"Judge pairs at /s/{SLUG}/. Researchers log in as:")
+        facts = {"project": SLUG, "judging_page": f"/s/{SLUG}/", "name": name, "password": login.password or None}
+        words = f"Judge pairs at /s/{SLUG}/. Researchers log in as:\n  user {name}, "
         if login.password:
-            self.say(f"  user {name}, password {login.password} (also in {password_file()}, which only you can read)")
+            words += f"password {login.password} (also in {password_file()}, which only you can read)"
         else:
-            self.say(f"  user {name}, with the password you gave; a new one: manage.py changepassword {name}")
-
-    def say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+            words += f"with the password you gave; a new one: manage.py changepassword {name}"
+        self.answer(facts, words)
 
 
 def newest_version(project: Project) -> ModelSnapshot | None:

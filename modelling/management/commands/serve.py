@@ -11,8 +11,10 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
+
+from annotation.terminal import TerminalCommand
 
 log = logging.getLogger("concord.serve")
 
@@ -20,19 +22,24 @@ MAX_FRAME = 16_384
 RESTART_SECONDS = 1.0
 
 
-class Command(BaseCommand):
-    help = "Serves Concord on this machine, with the updater as a child process."
+class Command(TerminalCommand):
+    help = (
+        "Serves Concord on this machine, and beside it keeps the models up to date in a child process. Both end "
+        "together, by Ctrl-C or however else."
+    )
+    examples = ("serve", "serve --port 8080 --no-updater")
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 unless a proxy in front needs another")
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=int, default=8000, help="8000 if not given")
         parser.add_argument("--no-updater", action="store_true", help="serve pages only")
 
     def handle(self, *args: Any, **options: Any) -> None:
         door = open_door(options["host"], options["port"])
         import_string(settings.COLLECT_STATIC)()
         address = f"http://{options['host']}:{options['port']}"
-        self.stdout.write(f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
+        facts = {"address": f"{address}/", "data": str(settings.DATA_DIR)}
+        self.answer(facts, f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
         with updater(wanted=not options["no_updater"]):
             uvicorn.Server(web_config()).run(sockets=[door])

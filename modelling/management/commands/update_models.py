@@ -6,14 +6,14 @@ import threading
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError, close_old_connections
 from threadpoolctl import threadpool_limits
 
-from annotation.models import Project
+from annotation.terminal import TerminalCommand, WrongCall
 from modelling.arrays import remove_leftovers
-from modelling.claiming import beat, is_held, owner_here, release_claims_of_the_dead
-from modelling.models import UpdateState
+from modelling.claiming import Tell, beat, is_held, owner_here, release_claims_of_the_dead
+from modelling.models import ModelSnapshot, UpdateState
 from modelling.searching import search_one
 from modelling.updating import run_one
 
@@ -22,16 +22,23 @@ BEAT_SECONDS = 5.0
 NICENESS = 10
 
 
-class Command(BaseCommand):
-    help = "Looks for projects with new judgements and fits their models, one after the other."
+class Command(TerminalCommand):
+    help = (
+        "Turns new judgements into new versions of the models. Without --project or --once it goes on until it is "
+        "stopped, looking twice a second for a project that is behind; `serve` runs it so. Several may run at once: "
+        "they never work on the same project."
+    )
+    examples = ("update_models --project my-study", "update_models --once --json")
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--project", metavar="PROJECT", help="only the project of this short name, once, now")
         parser.add_argument("--once", action="store_true", help="stop when nothing is left to do")
-        parser.add_argument("--project", metavar="SLUG", help="only this project, once, now")
         parser.add_argument("--nice", type=int, default=NICENESS, help="how far it steps back behind other processes")
         parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if self.as_json and not (options["project"] or options["once"]):
+            raise WrongCall("An updater that goes on for ever has no answer: --json needs --project or --once.")
         os.nice(options["nice"])  # judging comes first
         if options["with_parent"]:
             threading.Thread(target=end_with_parent, daemon=True).start()
@@ -42,27 +49,49 @@ class Command(BaseCommand):
             if options["project"]:
                 self.update(owner, options["project"])
             elif options["once"]:
-                while run_one(owner) or search_one(owner):
-                    pass
+                self.update_all(owner)
             else:
-                watch(owner)
+                watch(owner, self.progress if sys.stderr.isatty() else None)
 
     def update(self, owner: str, slug: str) -> None:
         """One project is brought up to date, and it is said how that went."""
-        project = Project.objects.filter(slug=slug).first()
-        if project is None:
-            raise CommandError(f"There is no project called {slug}. Nothing was done.")
-        snapshot = run_one(owner, project)
+        project = self.find_project(slug)
+        snapshot = run_one(owner, project, self.progress)
         state = UpdateState.objects.get(project=project)
         if snapshot is None and is_held(state):
             raise CommandError(f"Another updater ({state.owner}) is at work on {slug} now. Nothing was done here.")
         if snapshot is None and state.words:
             raise CommandError(state.words)
         said = f"{snapshot} was published" if snapshot else "nothing new to learn"
-        self.stdout.write(f"{slug}: {said}.")
+        facts = facts_of(snapshot) if snapshot else {"project": slug, "version": None}
+        self.answer(facts, f"{slug}: {said}.")
+
+    def update_all(self, owner: str) -> None:
+        """Nothing is left to do; what could not be done is named."""
+        published = []
+        while (snapshot := run_one(owner, tell=self.progress)) or search_one(owner):
+            published += [snapshot] if snapshot else []
+        degraded = UpdateState.objects.filter(condition=UpdateState.Condition.DEGRADED).select_related("project")
+        troubles = {state.project.slug: state.words for state in degraded}
+        facts = {"published": [facts_of(snapshot) for snapshot in published], "troubles": troubles}
+        lines = [f"{snapshot.project.slug}: {snapshot} was published." for snapshot in published]
+        lines += [f"{slug}: {words}" for slug, words in troubles.items()]
+        tell = self.answer_no if troubles else self.answer
+        tell(facts, "\n".join(lines) or "Nothing new to learn.")
 
 
-def watch(owner: str) -> None:
+def facts_of(snapshot: ModelSnapshot) -> dict[str, Any]:
+    return {
+        "project": snapshot.project.slug,
+        "version": snapshot.number,
+        "kind": snapshot.kind,
+        "judgements": snapshot.included,
+        "as_of_seq": snapshot.last_sequence,
+        "seconds": snapshot.seconds,
+    }
+
+
+def watch(owner: str, tell: Tell | None) -> None:
     """Works while there is work; otherwise looks again twice a second. A database that is away is waited for."""
     last_beat = 0.0
     while True:
@@ -70,7 +99,7 @@ def watch(owner: str) -> None:
             if time.monotonic() - last_beat > BEAT_SECONDS:
                 last_beat = time.monotonic()
                 beat()
-            worked = bool(run_one(owner)) or search_one(owner)
+            worked = bool(run_one(owner, tell=tell)) or search_one(owner)
         except OperationalError:
             close_old_connections()
             worked = False
