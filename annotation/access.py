@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.signing import BadSignature
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils.crypto import salted_hmac
 
@@ -21,7 +21,7 @@ Role = Membership.Role
 LADDER = [Role.VIEWER, Role.ANALYST, Role.OWNER]
 WORKER_COOKIE_SECONDS = 90 * 24 * 3600
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def may(role: str | None, needed: str) -> bool:
@@ -34,7 +34,7 @@ def members_only(needed: str = Role.VIEWER) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @wraps(view)
         @login_required
-        def guarded(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        def guarded(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             project = get_object_or_404(Project, slug=slug)
             role = project.role_of(request.user)
             if role is None:

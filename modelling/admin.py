@@ -8,7 +8,8 @@ from django.utils.translation import gettext as _
 from annotation.admin import ProjectAdmin, ReadOnly
 from annotation.models import Project
 from annotation.services import audit
-from modelling.exports import csv_response, ranking_csv, zip_response
+from modelling import exporting
+from modelling.exporting.responses import File, csv_response, zip_response
 from modelling.models import (
     ComponentName,
     ComponentNumbers,
@@ -101,7 +102,11 @@ def export_rankings(modeladmin: ProjectAdmin, request: HttpRequest, projects: Qu
         audit(snapshot.project, request.user, "exported the ranking", {"version": snapshot.number})  # type: ignore[arg-type]
     if not snapshots:
         return None
-    files = [ranking_csv(snapshot) for snapshot in snapshots]
+    tables = [(snapshot.project, exporting.table(snapshot.project, "ranking")) for snapshot in snapshots]
+    files = [
+        File(exporting.file_name(project, table, "csv"), b"".join(exporting.pieces(table, "csv")))
+        for project, table in tables
+    ]
     return csv_response(files[0]) if len(files) == 1 else zip_response("rankings.zip", files)
 
 

@@ -9,26 +9,26 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from annotation.access import Role, members_only
+from annotation.access import Role, View, members_only
 from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
-from modelling import exports
 from modelling.arrays import Damaged
 from modelling.dashboards import components as components_facts
 from modelling.dashboards import item as item_facts
 from modelling.dashboards import personal_scores, surprises
 from modelling.dashboards import workers as workers_facts
+from modelling.exporting import responses
 from modelling.models import ModelSnapshot
 from modelling.versions import shown_snapshot
 
 Rows = Iterable[list[Any]]
 
 
-def table(what: str) -> Callable[[Callable[..., tuple[list[str], Rows]]], Callable[..., HttpResponse]]:
+def table(what: str) -> Callable[[Callable[..., tuple[list[str], Rows]]], View]:
     """A file of the shown version; 404 where there is none, or nothing is left of it but the scores."""
 
-    def decorate(facts: Callable[..., tuple[list[str], Rows]]) -> Callable[..., HttpResponse]:
+    def decorate(facts: Callable[..., tuple[list[str], Rows]]) -> View:
         @wraps(facts)
         @require_safe
         @members_only(Role.ANALYST)
@@ -38,12 +38,12 @@ def table(what: str) -> Callable[[Callable[..., tuple[list[str], Rows]]], Callab
                 raise Http404(_("There is no version of the model yet."))
             try:
                 columns, rows = facts(snapshot, **which)
-                file = exports.table_csv(f"{project.slug}-{what}-v{snapshot.number}", columns, rows)
+                file = responses.table_csv(f"{project.slug}-{what}-v{snapshot.number}", columns, rows)
             except Damaged:
                 raise Http404(_("What lies behind this version cannot be read just now.")) from None
             told = {"version": snapshot.number, **{name: str(value) for name, value in which.items()}}
             audit(project, request.user, f"exported {what}", told)
-            return exports.csv_response(file)
+            return responses.csv_response(file)
 
         return view
 

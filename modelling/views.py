@@ -9,19 +9,19 @@ from csp.decorators import csp_update
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.forms import CharField
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.access import Role, may, members_only
+from annotation.access import Role, View, may, members_only
 from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from annotation.views.judging import in_the_language_of_the_study, workers_only
-from modelling import exports
+from modelling import exporting
 from modelling.arrays import Damaged
 from modelling.dashboards.activity import activity_page
 from modelling.dashboards.addresses import page_number
@@ -34,6 +34,7 @@ from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.ranking import Asked, ranking_page
 from modelling.dashboards.worker import AskedOfWorker, worker_page
 from modelling.dashboards.workers import AskedOfWorkers, workers_page
+from modelling.exporting import responses
 from modelling.models import ComponentName
 from modelling.numbering import name_component, numbers_of
 from modelling.questions import NewArgumentForm, PairsForm
@@ -45,13 +46,13 @@ Facts = dict[str, Any]
 draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blob:"]})
 
 
-def dashboard(template: str) -> Callable[[Callable[..., Facts]], Callable[..., HttpResponse]]:
+def dashboard(template: str) -> Callable[[Callable[..., Facts]], View]:
     """A page about the shown version: whole, or only what has changed when the script asks for it after an update.
 
     `?fragment=status` is what stands above every page: how fresh it is. Any other fragment is the page's live part.
     """
 
-    def decorate(facts: Callable[..., Facts]) -> Callable[..., HttpResponse]:
+    def decorate(facts: Callable[..., Facts]) -> View:
         @wraps(facts)
         @require_safe
         @members_only(Role.VIEWER)
@@ -85,7 +86,7 @@ def _table_of_picture(request: ResearcherRequest, facts: Facts, freshness: Fresh
             told = {"picture": name, "version": freshness.revision, "page": request.path}
             audit(freshness.project, request.user, "exported the numbers of a picture", told)
             file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
-            return exports.csv_response(exports.table_csv(file, picture.table.columns, picture.table.rows))
+            return responses.csv_response(responses.table_csv(file, picture.table.columns, picture.table.rows))
     raise Http404(_("There is no such table."))
 
 
@@ -212,10 +213,11 @@ def own_view(request: HttpRequest, worker: Worker) -> HttpResponse:
 
 @require_safe
 @members_only(Role.ANALYST)
-def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponse:
+def ranking_csv(request: ResearcherRequest, project: Project) -> HttpResponseBase:
     """The shown ranking as a file that names its version."""
-    snapshot = shown_snapshot(project)
-    if snapshot is None:
-        raise Http404(_("There is no ranking yet."))
-    audit(project, request.user, "exported the ranking", {"version": snapshot.number})
-    return exports.csv_response(exports.ranking_csv(snapshot))
+    try:
+        table = exporting.table(project, "ranking")
+    except exporting.NoExport as refusal:
+        raise Http404(str(refusal)) from None
+    audit(project, request.user, "exported the ranking", {"version": table.version})
+    return responses.download(project, table, "csv")

@@ -12,7 +12,7 @@ from django.test import Client
 
 from annotation import services
 from annotation.models import AuditEntry, Item, Project, User
-from modelling.exports import neutral
+from modelling.exporting.formats import neutral
 from modelling.models import ModelSnapshot
 from modelling.updating import run_one
 
@@ -41,8 +41,8 @@ def test_the_file_has_the_order_the_version_and_the_moment_of_the_page(
     snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
 ) -> None:
     answer = log_in(owner).get("/projects/pets/ranking.csv")
-    assert answer["Content-Disposition"] == 'attachment; filename="pets-ranking-v1.csv"'
-    rows = rows_of(answer.content)
+    assert answer["Content-Disposition"] == 'attachment; filename="pets-ranking-seq8-v1.csv"'
+    rows = rows_of(answer.getvalue())
     assert [int(row["rank"]) for row in rows] == list(range(1, 8))
     assert {(row["version"], row["as_of_seq"]) for row in rows} == {("1", "8")}
     means = [float(row["mean"]) for row in rows]
@@ -57,7 +57,7 @@ def test_page_administration_and_command_write_the_same_bytes(
     selected = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id]}
     from_admin = admin_client.post("/admin/annotation/project/", selected)
     from_page = log_in(owner).get("/projects/pets/ranking.csv")
-    assert (tmp_path / "r.csv").read_bytes() == from_page.content == from_admin.content
+    assert (tmp_path / "r.csv").read_bytes() == from_page.getvalue() == from_admin.content
 
 
 def test_a_project_without_a_ranking_is_named(snapshot: ModelSnapshot, owner: User, admin_client: Client) -> None:
@@ -77,13 +77,13 @@ def test_two_rankings_make_a_zip_of_two_files(
     both = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id, other.pk]}
     answer = admin_client.post("/admin/annotation/project/", both)
     names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-    assert names == ["more-ranking-v1.csv", "pets-ranking-v1.csv"]
+    assert names == ["more-ranking-seq1-v1.csv", "pets-ranking-seq8-v1.csv"]
 
 
 def test_text_cannot_become_a_formula_and_numbers_stay_numbers(
     snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
 ) -> None:
-    rows = rows_of(log_in(owner).get("/projects/pets/ranking.csv").content)
+    rows = rows_of(log_in(owner).get("/projects/pets/ranking.csv").getvalue())
     odd = next(row for row in rows if "cats-1" in row["key"])
     assert (odd["key"], odd["text"]) == ("'=cats-1", "'+1 for cats, said\nthe cat")
     assert min(float(row["mean"]) for row in rows) < 0

@@ -1,4 +1,4 @@
-"""Writes the ranking a project's pages show as CSV to a file or to standard output."""
+"""Writes a table of a project to a file or to standard output."""
 
 import sys
 from pathlib import Path
@@ -7,34 +7,38 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from annotation.models import Project
-from modelling.exports import ranking_csv
-from modelling.versions import shown_snapshot
+from modelling import exporting
 
 
 class Command(BaseCommand):
-    help = "Exports the consensus ranking of a project as CSV."
+    help = "Exports the ranking, or another table, of a project."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", help="the short name in the project's links")
+        parser.add_argument("what", nargs="?", default="ranking", choices=list(exporting.TABLES), help="which table")
+        parser.add_argument("--format", default="csv", choices=list(exporting.FORMATS))
+        parser.add_argument("--as-of", type=int, metavar="SEQUENCE", help="the log up to this event; all without it")
+        parser.add_argument("--model-version", type=int, metavar="NUMBER", help="the shown version without it")
         parser.add_argument("--output", type=Path, help="a file; standard output without it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = Project.objects.filter(slug=options["project"]).first()
         if project is None:
             raise CommandError(f"There is no project called {options['project']!r}. Nothing was written.")
-        snapshot = shown_snapshot(project)
-        if snapshot is None:
-            raise CommandError("This project has no ranking yet: the model has not learned from a judgement.")
-        content = ranking_csv(snapshot).content
-        if options["output"] is None:
-            sys.stdout.buffer.write(content)
+        try:
+            table = exporting.table(project, options["what"], options["as_of"], options["model_version"])
+            self.write(table, **options)
+        except exporting.NoExport as refusal:
+            raise CommandError(f"{refusal} Nothing was written.") from None
+
+    def write(self, table: exporting.Table, *, format: str, output: Path | None, **options: Any) -> None:
+        if output is None:
+            exporting.write(table, format, sys.stdout.buffer)
             return
-        write(options["output"], content)
-        self.stderr.write(f"Version {snapshot.number} of {project.title} is in {options['output']}.")
-
-
-def write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise CommandError(f"The ranking could not be written to {path}: {error.strerror}.") from None
+        try:
+            with output.open("wb") as file:
+                exporting.write(table, format, file)
+        except OSError as error:
+            raise CommandError(f"The {table.name} could not be written to {output}: {error.strerror}.") from None
+        version = "no version of the model" if table.version is None else f"version {table.version}"
+        self.stderr.write(f"{table.name}, {version}, as of event {table.as_of_seq}, is in {output}.")
