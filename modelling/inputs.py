@@ -7,8 +7,8 @@ hash are carried on from that version, so the cost of a step does not grow with 
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from annotation import faults
 from annotation.models import EventHead, Item, Judgement, Project, Retraction, Worker
 from modelling.crowdgppl import PairwiseLabels
+from modelling.crowdgppl.sources import Index, RowsInOrder
 from modelling.models import ModelSnapshot
 
 Row = dict[str, Any]
@@ -26,6 +27,7 @@ Ids = NDArray[np.int64]
 PREFERENCE = {Judgement.Choice.LO: 1.0, Judgement.Choice.HI: 0.0, Judgement.Choice.TIE: 0.5}
 FIELDS = ("sequence", "worker", "item_lo", "item_hi", "choice", "retraction__sequence")
 CHUNK = 2000
+PAGE_WORKERS = 500
 RETRACTED, SKIPPED = "retracted", "skipped"
 
 
@@ -98,7 +100,7 @@ def read_inputs_again(snapshot: ModelSnapshot, items: list[Item], workers: list[
 def _inputs(moment: Moment, log: "Log", items: list[Item], workers: list[Worker]) -> Inputs:
     at_items, at_workers = Places.of(ids_of(items)), Places.of(ids_of(workers))
     u, a, b = at_workers[log.worker], at_items[log.lo], at_items[log.hi]
-    order = np.lexsort((log.y, b, a, u))  # the same answers give the same model, whoever was quicker
+    order = _same_whoever_was_quicker(u, a, b, log.y)
     labels = PairwiseLabels(u=u[order], a=a[order], b=b[order], y=log.y[order])
     return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items))
 
@@ -218,6 +220,55 @@ class Places:
 
     def __getitem__(self, wanted: Ids) -> Ids:
         return np.asarray(self.order[np.searchsorted(self.ids, wanted)], dtype=np.int64)
+
+
+class JudgementPages(RowsInOrder):
+    """The judgements up to a moment as a source of mini-batches, for logs that memory cannot hold.
+
+    Indexed once, by pages of workers each of which begins after the last worker of the page before; then a batch is
+    read by its workers. Positions in `item_ids` and `worker_ids` are those that `read_inputs` would give, and so are
+    the labels: events up to a sequence never change.
+    """
+
+    def __init__(self, project: Project, moment: Moment) -> None:
+        self.project, self.moment = project, moment
+        items = Item.objects.filter(project=project)
+        self.item_ids, self.worker_ids = _ids(items), _ids(Worker.objects.none())
+        self.counted = np.isin(self.item_ids, _ids(items.filter(active=True)))
+        found = Index.of(self._pages())
+        self.item_ids = self.item_ids[self.counted]
+        self.index = replace(found, n_items=len(self.item_ids))
+
+    def _pages(self) -> Iterator[PairwiseLabels]:
+        last, workers = 0, Worker.objects.filter(project=self.project).order_by("pk")
+        while len(page := _ids(workers.filter(pk__gt=last)[:PAGE_WORKERS])):
+            rows = self._standing(page)
+            self.worker_ids = np.append(self.worker_ids, np.unique([row["worker"] for row in rows]).astype(np.int64))
+            labels = self._in_order(rows)
+            self.counted[labels.a] = self.counted[labels.b] = True
+            yield labels
+            last = int(page[-1])
+
+    def _standing(self, worker_ids: Ids) -> list[Row]:
+        rows = _events(self.project).filter(sequence__lte=self.moment.sequence, worker__in=worker_ids.tolist())
+        return [row for row in rows.iterator(chunk_size=CHUNK) if not _reason_to_leave_out(row, self.moment.sequence)]
+
+    def _in_order(self, rows: list[Row]) -> PairwiseLabels:
+        labels = _labels(rows, Places.of(self.item_ids), Places.of(self.worker_ids))
+        return labels.take(_same_whoever_was_quicker(labels.u, labels.a, labels.b, labels.y))
+
+    def of_users(self, users: Ids) -> PairwiseLabels:
+        """The labels of these workers, by position, read from their rows."""
+        return self.index.checked(self._in_order(self._standing(self.worker_ids[users[users < self.n_users]])), users)
+
+
+def _ids(rows: "QuerySet[Any]") -> Ids:
+    return np.array(rows.values_list("pk", flat=True), dtype=np.int64)
+
+
+def _same_whoever_was_quicker(u: Ids, a: Ids, b: Ids, y: NDArray[np.float64]) -> Ids:
+    """The order in which the same answers give the same model, whoever was quicker."""
+    return np.lexsort((y, b, a, u))
 
 
 def _labels(rows: list[Row], items: Places, workers: Places) -> PairwiseLabels:

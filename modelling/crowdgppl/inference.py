@@ -76,13 +76,13 @@ def update_item_scales(post: Posterior, rho: float = 1.0) -> None:
     post.scale_items.update(post.space.M, post.items.energy, rho)
 
 
-def exchange_scales(post: Posterior, user_energy: FloatArray | None = None) -> FloatArray:
+def exchange_scales(post: Posterior, user_energy: FloatArray | None = None, n_users: int | None = None) -> FloatArray:
     """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most; returns k.
 
-    The users' energy may be an estimate from a batch.
+    The users' energy may be an estimate from a batch of them.
     """
     users, items = post.users, post.items
-    M, U = post.space.M, len(users.W)
+    M, U = post.space.M, len(users.W) if n_users is None else n_users
     energy = users.energy if user_energy is None else user_energy
     k = best_exchange(post.scale_items, post.scale_users, items.energy[1:], energy, M, U)
     items.rescale(k)

@@ -197,9 +197,8 @@ def pair_covariances(rows: FloatArray, Psi: FloatArray, ledger: Ledger) -> Float
     a, b, islands = ledger.pair_a, ledger.pair_b, ledger.islands
     if islands is not None:
         return np.asarray((rows[islands.items] @ Psi[islands.items].swapaxes(1, 2)).ravel()[islands.places])
-    return np.concatenate(
-        [np.einsum("qm,qm->q", rows[a[i : i + 4096]], Psi[b[i : i + 4096]]) for i in range(0, len(a), 4096)]
-    )
+    pieces = (slice(i, i + 4096) for i in range(0, len(a), 4096))
+    return np.concatenate([np.zeros(0), *(np.einsum("qm,qm->q", rows[a[i]], Psi[b[i]]) for i in pieces)])
 
 
 def laplacian(ledger: Ledger, weights: FloatArray) -> FloatArray | sparse.csr_array:

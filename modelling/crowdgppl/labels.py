@@ -1,10 +1,9 @@
-"""Pairwise labels as validated arrays, and the small protocol by which a fit asks for them."""
+"""Pairwise labels as validated arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -106,9 +105,3 @@ class PairwiseLabels:
         shuffled = rng.permutation(users)
         for batch in np.array_split(shuffled, int(np.ceil(len(users) / batch_size))):
             yield np.sort(batch)
-
-
-class LabelSource(Protocol):
-    """What stochastic inference asks of labels: arrays today, files or database pages behind the same door."""
-
-    def user_batches(self, batch_size: int | None, rng: np.random.Generator) -> Iterator[IntArray]: ...

@@ -112,6 +112,10 @@ class Ledger:
             u=labels.u,
         )
 
+    def without_labels(self) -> Ledger:
+        """The same items, and neither labels nor users."""
+        return Ledger.of(self.labels.take(np.zeros(0, dtype=np.int64)), self.n_items, 0)
+
     @property
     def n_labels(self) -> int:
         return len(self.u)

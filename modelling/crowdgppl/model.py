@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from .arrays import FloatArray, State
 from .bound import lower_bound
 from .checks import count_rows, one_of, optional_matrix, positive
 from .choice import TYPICAL_VARIANCE, Choice, choose
+from .feeding import begin_by_sample, finish_fed, keep_means, lower_bound_fed, run_fed, sample
 from .finish import finished
 from .inducing import ItemSpace, item_space
 from .inference import Rules, run
@@ -20,11 +23,13 @@ from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Posterior, blank_posterior, prior_scales
 from .predictions import Predictions
+from .sources import LabelSource
 from .start import begin
 from .state import posterior_from_state, posterior_to_state, unwords, words
 from .streaming import find_rows, grow_items, grow_users, hold, update, with_labels, without_labels
 from .svi import EPOCHS, Steps, run_svi
 from .traits import Traits
+from .users import KeptMeans
 
 Progress = Callable[[str, int, int, float], None]  # stage, iteration, most iterations, change of z (or loss)
 
@@ -119,13 +124,16 @@ class CrowdGPPL(Predictions):
 
     def fit(
         self,
-        labels: PairwiseLabels,
+        labels: PairwiseLabels | LabelSource,
         X_items: npt.ArrayLike | None = None,
         X_users: npt.ArrayLike | None = None,
         n_items: int | None = None,
         n_users: int | None = None,
     ) -> CrowdGPPL:
-        """The posterior given these labels alone; whatever was learned before is gone."""
+        """The posterior given these labels alone; whatever was learned before is gone.
+
+        Labels that memory cannot hold come from a source (see sources.py), `batch_size` users at a time.
+        """
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
         N = count_rows(labels.n_items, n_items, X, "items")
         U = count_rows(labels.n_users, n_users, Z, "users")
@@ -135,6 +143,9 @@ class CrowdGPPL(Predictions):
         self._cursor, self._fitted_on = 0, len(labels)
         self._bounds: list[float] = []
         space = item_space(X, N, self.item_kernel, self.n_inducing_items, self.inducing, self.random_state)
+        if not isinstance(labels, PairwiseLabels):
+            return self._fit_from(labels, space, U, Z)
+        self._source = None
         ledger = Ledger.of(labels, N, U)
         self.choice_ = self._choose(space, ledger)
         post = self._blank(space, ledger, self.choice_.variance)
@@ -147,6 +158,30 @@ class CrowdGPPL(Predictions):
         self._keep(post)
         return self
 
+    def _fit_from(self, source: LabelSource, space: ItemSpace, U: int, Z: FloatArray | None) -> CrowdGPPL:
+        """The same from a source: neither sites nor covariances of users are kept, and no private rest."""
+        if self.batch_size is None:
+            raise ValueError("A source of labels is read in batches of users: give batch_size.")
+        if Z is not None or self.finish is True:
+            raise ValueError("Traits (X_users) and a private rest (finish=True) need all labels in memory.")
+        size, rules = self.batch_size, self._rules
+        drawn = sample(source, size, self._rng)
+        ledger = Ledger.of(drawn, space.n_items, drawn.n_users)
+        self.choice_ = replace(self._choose(space, ledger), personal_rest=False)
+        start = self._blank(space, ledger, self.choice_.variance)
+        world = self._blank(space, ledger.without_labels(), self.choice_.variance, start.n_components)
+        begin_by_sample(world, start, rules, self._rng)
+        steps = Steps(size, self.forgetting_rate, self.delay)
+        self.n_iter_, self.converged_ = run_fed(world, source, rules, steps, self._rng, self._tell("fit"))
+        world.finish = finish_fed(world, source, rules, size, self.finish is not False, self._tell("finish"))
+        keep_means(world, source, rules, size, U, self._tell("users"))
+        self._source = source
+        self._keep(world)
+        return self
+
+    def _tell(self, stage: str) -> Callable[[int, int, float], None]:
+        return partial(self.progress, stage) if self.progress is not None else lambda *_: None
+
     def _choose(self, space: ItemSpace, ledger: Ledger) -> Choice:
         rest = self.finish if isinstance(self.finish, bool) else None
         several = int((ledger.counts > 0).sum()) > 1 and self.n_components > 0
@@ -156,8 +191,8 @@ class CrowdGPPL(Predictions):
             return Choice(TYPICAL_VARIANCE, bool(rest), (0.0, 0.0))
         return choose(space, ledger.labels, self._blank, self._rules, self._rng, rest, self.progress)
 
-    def _blank(self, space: ItemSpace, ledger: Ledger, variance: float) -> Posterior:
-        C = self._most_components(ledger)
+    def _blank(self, space: ItemSpace, ledger: Ledger, variance: float, n_components: int | None = None) -> Posterior:
+        C = self._most_components(ledger) if n_components is None else n_components
         ard = self.scales == "ard"
         scale_items, scale_users = prior_scales(C, self.t_prior, self.v_prior, self.w_prior, ard)
         if not ard:
@@ -210,7 +245,7 @@ class CrowdGPPL(Predictions):
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
         N = count_rows(labels.n_items, n_items, X, "items", self.n_items_)
         U = count_rows(labels.n_users, n_users, Z, "users", self.n_users_)
-        post = self._post
+        post = self._with_labels
         self._grow(post, N, U, X, Z)
         with_labels(post, labels)
         if self._outgrown(post):
@@ -242,12 +277,18 @@ class CrowdGPPL(Predictions):
 
     def forget(self, labels: PairwiseLabels) -> CrowdGPPL:
         """The posterior without these labels: their sites are exactly gone, and what they moved moves back."""
-        post = self._post
+        post = self._with_labels
         without_labels(post, find_rows(post.ledger, labels))
         self._fitted_on = min(self._fitted_on, post.ledger.n_labels)
         self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
         self._keep(post)
         return self
+
+    @property
+    def _with_labels(self) -> Posterior:
+        if isinstance(self._post.users, KeptMeans):
+            raise ValueError("A model fed by a source keeps no labels to add to or take from: fit it again.")
+        return self._post
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -256,7 +297,8 @@ class CrowdGPPL(Predictions):
         The finish may move t off the top of the bound.
         """
         if self._bound is None:
-            self._bound = lower_bound(self._post)
+            fed = isinstance(self._post.users, KeptMeans)
+            self._bound = lower_bound_fed(self._post, *self._reading) if fed else lower_bound(self._post)
         return [*self._bounds, self._bound]
 
     # Keeping
@@ -277,8 +319,8 @@ class CrowdGPPL(Predictions):
         return state
 
     @classmethod
-    def from_state(cls, state: State, progress: Progress | None = None) -> CrowdGPPL:
-        """The model that `to_state` wrote."""
+    def from_state(cls, state: State, progress: Progress | None = None, source: LabelSource | None = None) -> CrowdGPPL:
+        """The model that `to_state` wrote; the source, where it was fed by one, is not in the state."""
         settings: dict[str, Any] = unwords(state["settings"])
         for name in ("item_kernel", "user_kernel"):
             settings[name] = kernel_from_state(settings[name])
@@ -293,6 +335,7 @@ class CrowdGPPL(Predictions):
         model._bounds = course["bounds"]
         variance, rest, losses = course["choice"]
         model.choice_ = Choice(variance, rest, (losses[0], losses[1]))
+        model._source = source
         model._keep(posterior_from_state(state))
         model.warnings_ = course["warnings"]
         return model

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray
+from .arrays import FloatArray, IntArray
 from .checks import chosen, one_of, optional_matrix, same_length
 from .display import Axes, displayed
+from .feeding import users_again
+from .inference import Rules
 from .posterior import Posterior
 from .predict import Predictor
 from .rest import RestPredictor
-from .users import Users
+from .sources import LabelSource
+from .users import KeptMeans, Users
 
 
 class Predictions:
@@ -26,11 +30,17 @@ class Predictions:
     v_prior: tuple[float, float]
     w_prior: tuple[float, float]
     random_state: int
+    batch_size: int | None
     n_items_: int
     n_users_: int
     _posterior: Posterior | None = None
     _axes: Axes | None = None
     _bound: float | None = None
+    _source: LabelSource | None = None
+
+    @property
+    def _rules(self) -> Rules:
+        raise NotImplementedError
 
     @property
     def _post(self) -> Posterior:
@@ -48,6 +58,24 @@ class Predictions:
         if finish is None or not finish.personal:
             return Predictor(*parts)
         return RestPredictor(*parts, post, finish)
+
+    @property
+    def _reading(self) -> tuple[LabelSource, Rules, int]:
+        """How a model that was fed by a source makes its users again."""
+        if self._source is None or self.batch_size is None:
+            raise ValueError("What is known of single users is made from their labels: give from_state the source.")
+        return self._source, self._rules, self.batch_size
+
+    def _predictor_of(
+        self, users: IntArray, X_items: FloatArray | None, X_users: FloatArray | None
+    ) -> tuple[Predictor, IntArray]:
+        """A predictor that knows these users' covariances, and their places in it."""
+        post = self._post
+        if not isinstance(post.users, KeptMeans):
+            return self._predictor(X_items, X_users), users
+        distinct, places = np.unique(users, return_inverse=True)
+        W, Omega = users_again(post, *self._reading, distinct)
+        return replace(self._predictor(X_items, None), W=W, Omega=Omega), places.astype(np.int64)
 
     def _with_strangers(self, post: Posterior, X_users: FloatArray) -> Users:
         users = post.users.grown(len(post.users.W) + len(X_users), post.s_w)
@@ -86,10 +114,11 @@ class Predictions:
     ) -> Any:
         """E[F], (items, users); with return_std also its standard deviations."""
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
-        predictor = self._predictor(X, Z)
         i, u = chosen(items, self.n_items_, X, "items"), chosen(users, self.n_users_, Z, "users")
-        mean = predictor.utilities(u, i)
-        return (mean, predictor.utility_sd(u, i)) if return_std else mean
+        if not return_std:
+            return self._predictor(X, Z).utilities(u, i)
+        predictor, places = self._predictor_of(u, X, Z)
+        return predictor.utilities(places, i), predictor.utility_sd(places, i)
 
     def predict_proba(
         self,
@@ -101,11 +130,11 @@ class Predictions:
     ) -> FloatArray:
         """P(user u prefers a to b), for each triple."""
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
-        predictor = self._predictor(X, Z)
         users = chosen(u, self.n_users_, Z, "u")
         i, j = chosen(a, self.n_items_, X, "a"), chosen(b, self.n_items_, X, "b")
         same_length(users, i, j)
-        return predictor.proba(users, i, j)
+        predictor, places = self._predictor_of(users, X, Z)
+        return predictor.proba(places, i, j)
 
     def predict_consensus_proba(
         self,

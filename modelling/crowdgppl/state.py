@@ -16,7 +16,7 @@ from .ledger import Ledger
 from .posterior import Finish, Posterior
 from .scales import Scales
 from .traits import Traits
-from .users import Users
+from .users import KeptMeans, Users
 
 FINISH_FIELDS = ("S_t", "root", "lam", "tau")
 SCALE_FIELDS = ("prior_shape", "prior_rate", "learned", "shape", "rate")
@@ -59,6 +59,8 @@ def posterior_to_state(post: Posterior) -> State:
     put(state, users_W=users.W, users_Omega=users.Omega, users_g=users.g)
     put(state, lam=post.lam, tau=post.tau, m=post.m, v=post.v, rest=post.rest)
     put(state, improper=np.array(post.improper), held=post.held)
+    if isinstance(users, KeptMeans):
+        state["users_total"] = users.total
     keep_traits(state, post.traits)
     keep_finish(state, post.finish)
     for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
@@ -104,6 +106,12 @@ def finish_from(state: State) -> Finish | None:
     return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled)
 
 
+def users_from(state: State) -> Users:
+    """The users, or only their means where a source had fed the model."""
+    W, Omega, g = (state[f"users_{name}"].copy() for name in ("W", "Omega", "g"))
+    return KeptMeans(W, Omega, g, state["users_total"].copy()) if "users_total" in state else Users(W, Omega, g)
+
+
 def scales_from(state: State, name: str) -> Scales:
     """The scales stored under this name."""
     return Scales(**{each: state[f"{name}_{each}"].copy() for each in SCALE_FIELDS})
@@ -118,7 +126,7 @@ def posterior_from_state(state: State) -> Posterior:
     space = ItemSpace(n_items, kernel_from_words(state["space_kernel"]), *parts)
     precision, shift = state.get("items_precision"), state.get("items_shift")
     items = Items(state["items_mean"].copy(), state["items_cov"].copy(), first, precision, shift)
-    users = Users(state["users_W"].copy(), state["users_Omega"].copy(), state["users_g"].copy())
+    users = users_from(state)
     scale_items, scale_users = scales_from(state, "scale_items"), scales_from(state, "scale_users")
     lam, tau, m, v, rest = (state[name].copy() for name in ("lam", "tau", "m", "v", "rest"))
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import IntArray
+from .arrays import FloatArray, IntArray
 from .inference import Rules, exchange_scales, relative_change, standardised, update_item_scales, update_sites
-from .items import item_step, pair_statistics
-from .labels import LabelSource
+from .items import PairStatistics, item_step, pair_statistics
 from .posterior import Posterior
 from .users import reset_without_labels, user_step
 
@@ -52,12 +51,17 @@ def batch_step(post: Posterior, users: IntArray, rho: float, rules: Rules) -> No
     active = int((post.ledger.counts > 0).sum())
     factor = active / max(len(users), 1)
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users, [post.ledger.block_of(users)], factor)
-    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, rho)
     batch_energy = (post.users.W[users] ** 2 + post.users.variances[users]).sum(axis=0)
-    k = exchange_scales(post, factor * batch_energy)
-    post.scale_users.update(len(post.users.W), factor * batch_energy / (k * k), rho)
-    update_item_scales(post, rho)
+    global_step(post, statistics, factor * batch_energy, len(post.users.W), rho)
     post.refresh_pairs()
+
+
+def global_step(post: Posterior, statistics: PairStatistics, user_energy: FloatArray, n_users: int, rho: float) -> None:
+    """t, the v_c and the scales a step of size rho towards what a batch, scaled up to everybody, says."""
+    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, rho)
+    k = exchange_scales(post, user_energy, n_users)
+    post.scale_users.update(n_users, user_energy / (k * k), rho)
+    update_item_scales(post, rho)
 
 
 def run_svi(
@@ -68,12 +72,11 @@ def run_svi(
     each: Callable[[int, float], None] | None = None,
 ) -> tuple[int, bool]:
     """Epochs of batches until z rests; then every user exact for the final items."""
-    source: LabelSource = post.ledger.labels
     begin_natural(post)
     taken, converged, epoch = 0, False, 0
     for epoch in range(1, EPOCHS + 1):
         before = standardised(post)
-        for users in source.user_batches(steps.batch_size, rng):
+        for users in post.ledger.labels.user_batches(steps.batch_size, rng):
             batch_step(post, users, steps.rho(taken), rules)
             taken += 1
         change = relative_change(before, standardised(post))

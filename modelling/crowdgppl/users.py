@@ -83,6 +83,17 @@ class Users:
         return np.asarray((self.W**2).sum(axis=0) + self.variances.sum(axis=0))
 
 
+@dataclass
+class KeptMeans(Users):
+    """Users of whom only the means are kept: Omega and g are empty, and made again from the labels when needed."""
+
+    total: FloatArray  # (C, C)
+
+    @property
+    def total_covariance(self) -> FloatArray:
+        return self.total
+
+
 def weights_given_items(
     e: FloatArray, V: FloatArray, lam: FloatArray, target: FloatArray, s_w: FloatArray, g: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
