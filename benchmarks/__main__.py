@@ -12,6 +12,7 @@ MODULES = (
     "benchmarks.components",
     "benchmarks.speed",
     "benchmarks.streaming",
+    "benchmarks.sources",
     "benchmarks.updating",
 )
 

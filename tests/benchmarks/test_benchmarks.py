@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import components, harness, speed, streaming
+from benchmarks import components, harness, sources, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -199,3 +199,19 @@ def test_three_tastes_make_three_components_and_three_groups_two_that_lie_apart(
     result = printed(capsys)
     assert result["three_tastes"]["right"] == result["three_groups"]["right"] == result["seeds"] == 2
     assert min(result["three_groups"]["silhouette"]) > components.APART
+
+
+@pytest.mark.slow
+def test_sources_run_in_their_quick_form(capsys):
+    sources.main(["--quick"])
+    result = printed(capsys)
+    assert result["9000 labels"]["accuracy"] > 0.7
+    assert result["9000 labels"]["steps"] > result["3000 labels"]["steps"]
+    assert result["largest_over_smallest"]["megabytes_above_index_and_means"] < 2
+
+
+def test_a_size_is_drawn_in_chunks_of_whole_users_in_order(monkeypatch):
+    monkeypatch.setattr(sources, "CHUNK_USERS", 5)
+    parts = list(sources.chunks(20 * sources.PER_USER))
+    assert len(parts) == 4
+    assert np.array_equal(np.concatenate([part.u for part in parts]), np.repeat(np.arange(20), sources.PER_USER))
