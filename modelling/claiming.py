@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import Moment, moment_of
-from modelling.models import ModelSnapshot, SettingsSearch, UpdaterBeat, UpdateState
+from modelling.models import ModelSnapshot, SettingsSearch, UpdaterBeat, UpdateState, WebhookDelivery
 from modelling.snapshots import CODE_VERSION
 from modelling.troubles import KILLED, words_for
 
@@ -63,9 +63,14 @@ def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
     now = timezone.now()
     _make_missing_states()
     free = UpdateState.objects.select_related("project", "current").filter(
-        Q(lease_until=None) | Q(lease_until__lt=now), Q(not_before=None) | Q(not_before__lte=now)
+        unheld(now), Q(not_before=None) | Q(not_before__lte=now)
     )
     return free if only is None else free.filter(project=only)
+
+
+def unheld(now: datetime) -> Q:
+    """Rows of any kind of job that nobody has claimed, or whose claim has run out."""
+    return Q(lease_until=None) | Q(lease_until__lt=now)
 
 
 def _rests_after_kills(state: UpdateState) -> bool:
@@ -85,9 +90,9 @@ def owner_here() -> str:
 
 
 def release_claims_of_the_dead() -> None:
-    """Claims of updaters that were killed on this machine, on projects and on searches, need not run out first."""
+    """Claims of updaters that were killed on this machine, whatever they were at, need not run out first."""
     host = f"{socket.gethostname()[:25]}-"
-    for kind in (UpdateState, SettingsSearch):
+    for kind in (UpdateState, SettingsSearch, WebhookDelivery):
         claims = kind._default_manager.filter(lease_until__isnull=False)
         for owner in set(claims.filter(owner__startswith=host).values_list("owner", flat=True)):
             pid = owner.removeprefix(host)

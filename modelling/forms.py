@@ -12,7 +12,9 @@ from django.utils.translation import gettext_lazy
 
 from annotation.forms.projects import FieldGroup, allowed_range
 from annotation.models import Item, Project
+from modelling import outgoing, webhooks
 from modelling.model_settings import LIMITS, NEAR, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings
+from modelling.models import Webhook
 
 USUAL = ModelSettings()
 LABELS = {
@@ -195,3 +197,27 @@ def _update_batch() -> forms.Field:
         help_text=" ".join([str(field.help_text), _default_words("update_batch", field.default)]),
         error_messages=dict.fromkeys(["required", "invalid", "min_value", "max_value"], message),
     )
+
+
+class WebhookForm(forms.ModelForm):
+    """An address on a host that an administrator has listed, and what it is told of."""
+
+    class Meta:
+        model = Webhook
+        fields = ["url", "on_version", "on_goal"]
+        widgets = {"url": forms.TextInput(attrs={"inputmode": "url", "autocomplete": "off", "spellcheck": "false"})}
+        help_texts = {"url": gettext_lazy("https only, on a host that an administrator has listed.")}
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        try:
+            webhooks.must_be_listed(url)
+        except outgoing.Refused as refusal:
+            raise ValidationError(_(str(refusal))) from None
+        return url
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not (cleaned.get("on_version") or cleaned.get("on_goal")):
+            raise ValidationError(_("Choose at least one thing that the webhook is told of."))
+        return cleaned

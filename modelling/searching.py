@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 from numpy.typing import NDArray
 
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling.claiming import beat
+from modelling.claiming import beat, unheld
 from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
@@ -154,8 +154,8 @@ def _claim(owner: str) -> SettingsSearch | None:
 
 
 def _free() -> QuerySet[SettingsSearch]:
-    free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    return SettingsSearch.objects.select_related("project").filter(free, state__in=[State.WAITING, State.RUNNING])
+    searches = SettingsSearch.objects.select_related("project")
+    return searches.filter(unheld(timezone.now()), state__in=[State.WAITING, State.RUNNING])
 
 
 def _write(search: SettingsSearch, owner: str, **facts: Any) -> None:

@@ -21,20 +21,19 @@ _waiting: set[int] = set()
 
 @shared_task(name=TASK, ignore_result=True)
 def bring_up_to_date() -> int:
-    """Every project that is behind and free is up to date; returns how many versions were published."""
+    """Nothing is left to do that an updater does; returns how many versions were published."""
     from threadpoolctl import threadpool_limits
 
     from modelling.claiming import beat, owner_here, release_claims_of_the_dead
-    from modelling.searching import search_one
-    from modelling.updating import run_one
+    from modelling.turns import take_turn
 
     beat()
     release_claims_of_the_dead()
     owner, published = owner_here(), 0
     with threadpool_limits(1):
-        while run_one(owner):
-            published += 1
-        search_one(owner)
+        while (turn := take_turn(owner)).worked:
+            published += turn.version is not None
+            beat()
     return published
 
 

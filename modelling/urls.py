@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from modelling import downloads, steering, views
+from modelling import downloads, steering, views, webhook_views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
@@ -37,5 +37,10 @@ urlpatterns = [
     path("projects/<slug:slug>/model/settings/", steering.settings, name="model_settings"),
     path("projects/<slug:slug>/model/search/", steering.search, name="search"),
     path("projects/<slug:slug>/model/search/use/", steering.use, name="use_settings"),
+    path("projects/<slug:slug>/webhooks/", webhook_views.listing, name="webhooks"),
+    path("projects/<slug:slug>/webhooks/<int:pk>/secret/", webhook_views.secret, name="webhook_secret"),
+    path("projects/<slug:slug>/webhooks/<int:pk>/switch/", webhook_views.switch, name="webhook_switch"),
+    path("projects/<slug:slug>/webhooks/<int:pk>/test/", webhook_views.test, name="webhook_test"),
+    path("projects/<slug:slug>/webhooks/<int:pk>/remove/", webhook_views.remove, name="webhook_remove"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

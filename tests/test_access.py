@@ -90,6 +90,12 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/model/settings/"): empty(OWNERS, 422),
     ("POST", "projects/<slug:slug>/model/search/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/model/search/use/"): empty(OWNERS, 404),
+    ("GET", "projects/<slug:slug>/webhooks/"): OWNERS,
+    ("POST", "projects/<slug:slug>/webhooks/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/webhooks/<int:pk>/secret/"): empty(OWNERS, 404),  # there is no webhook yet
+    ("POST", "projects/<slug:slug>/webhooks/<int:pk>/switch/"): empty(OWNERS, 404),
+    ("POST", "projects/<slug:slug>/webhooks/<int:pk>/test/"): empty(OWNERS, 404),
+    ("POST", "projects/<slug:slug>/webhooks/<int:pk>/remove/"): empty(OWNERS, 404),
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

@@ -1,7 +1,9 @@
 """Which rooms may see which: held by import-linter, and here by what is really loaded."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -38,3 +40,25 @@ def test_import_linter_agrees() -> None:
         [sys.executable, "-m", "importlinter.cli", "lint"], cwd=settings.BASE_DIR, capture_output=True, text=True
     )
     assert linted.returncode == 0, linted.stdout
+
+
+# Whatever can call another machine. Redis, PostgreSQL and mail go through their own libraries, by settings alone.
+CALLS = re.compile(
+    r"\b(http\.client|urllib\.request|urlopen|urllib3|httpx|requests\.|aiohttp|ftplib|smtplib|xmlrpc|telnetlib"
+    r"|create_connection|open_connection|getaddrinfo|gethostbyname|wrap_socket|socket\.socket\(|\.connect\(\()"
+    r"|^\s*(import|from) (requests|ssl|asyncssl|websockets)\b",
+    re.MULTILINE,
+)
+
+
+def test_one_module_alone_calls_other_servers() -> None:
+    """H6: every call site of an HTTP client is in the module that refuses private addresses."""
+    rooms = [settings.BASE_DIR / name for name in ("annotation", "modelling", "config")]
+    files = [path for room in rooms for path in room.rglob("*.py")]
+    calling = {str(path.relative_to(settings.BASE_DIR)) for path in files if CALLS.search(_code(path))}
+    assert calling == {"modelling/outgoing.py"}
+
+
+def _code(path: Path) -> str:
+    """The file without its comments."""
+    return re.sub(r"#.*", "", path.read_text(encoding="utf-8"))

@@ -18,7 +18,15 @@ from django.utils.translation import gettext_lazy
 from annotation.forms.questionnaire import as_text, parse_questionnaire
 from annotation.models import Item, Membership, Project, User
 
-NUMBERS = ["judgements_per_worker", "redundancy", "repeat_share", "random_share", "lease_minutes", "update_batch"]
+NUMBERS = [
+    "judgements_per_worker",
+    "redundancy",
+    "answers_wanted",
+    "repeat_share",
+    "random_share",
+    "lease_minutes",
+    "update_batch",
+]
 # Addresses under /projects/ that are no project.
 RESERVED_SLUGS = {"new"}
 QUESTIONNAIRE_LENGTH = 20_000

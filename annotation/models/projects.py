@@ -102,6 +102,15 @@ class Project(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(100_000)],
         help_text=_("From 1 to 100,000. Fewer are taken in after a minute."),
     )
+    answers_wanted = models.PositiveIntegerField(
+        _("answers wanted in all"),
+        default=0,
+        validators=[MaxValueValidator(10_000_000)],
+        help_text=_(
+            "From 0 to 10,000,000. With so many the study has reached its goal, and webhooks hear of it. "
+            "0: when every pair was judged by as many workers as it should be."
+        ),
+    )
     questionnaire = models.JSONField(
         _("questions to workers"),
         default=list,

@@ -3,6 +3,7 @@
 from modelling.models.components import ComponentName, ComponentNumbers
 from modelling.models.snapshots import ConsensusScore, ModelSnapshot, ScoreboardEntry, SnapshotArrays
 from modelling.models.updates import SettingsSearch, UpdaterBeat, UpdateState
+from modelling.models.webhooks import Webhook, WebhookDelivery, WebhookHost
 
 __all__ = [
     "ComponentName",
@@ -14,4 +15,7 @@ __all__ = [
     "SnapshotArrays",
     "UpdateState",
     "UpdaterBeat",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookHost",
 ]

@@ -25,6 +25,7 @@ FORM = {
     "redundancy": "3",
     "repeat_share": "0",
     "random_share": "50",
+    "answers_wanted": "0",
     "lease_minutes": "30",
     "update_batch": "10",
 }

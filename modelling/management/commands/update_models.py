@@ -14,7 +14,7 @@ from annotation.terminal import TerminalCommand, WrongCall
 from modelling.arrays import remove_leftovers
 from modelling.claiming import Tell, beat, is_held, owner_here, release_claims_of_the_dead
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.searching import search_one
+from modelling.turns import take_turn
 from modelling.updating import run_one
 
 IDLE_SECONDS = 0.5
@@ -69,8 +69,8 @@ class Command(TerminalCommand):
     def update_all(self, owner: str) -> None:
         """Nothing is left to do; what could not be done is named."""
         published = []
-        while (snapshot := run_one(owner, tell=self.progress)) or search_one(owner):
-            published += [snapshot] if snapshot else []
+        while (turn := take_turn(owner, self.progress)).worked:
+            published += [turn.version] if turn.version else []
         degraded = UpdateState.objects.filter(condition=UpdateState.Condition.DEGRADED).select_related("project")
         troubles = {state.project.slug: state.words for state in degraded}
         facts = {"published": [facts_of(snapshot) for snapshot in published], "troubles": troubles}
@@ -99,7 +99,7 @@ def watch(owner: str, tell: Tell | None) -> None:
             if time.monotonic() - last_beat > BEAT_SECONDS:
                 last_beat = time.monotonic()
                 beat()
-            worked = bool(run_one(owner, tell=tell)) or search_one(owner)
+            worked = take_turn(owner, tell).worked
         except OperationalError:
             close_old_connections()
             worked = False
