@@ -1,10 +1,12 @@
 """One fit of crowdGPPL to a project's judgements: settings and texts in, a fitted estimator out. No rows, no clock."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from modelling.crowdgppl import CrowdGPPL
+from modelling.crowdgppl import CrowdGPPL, WeightedSum
 from modelling.features import TextFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings, item_kernel
@@ -12,13 +14,40 @@ from modelling.model_settings import ModelSettings, item_kernel
 Progress = Callable[..., None]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The items as models see them. Where every item stands alone there is no kernel, and models get no features."""
+
+    features: TextFeatures
+    X: NDArray[np.float64]
+    kernel: WeightedSum | None
+
+    @property
+    def seen(self) -> NDArray[np.float64] | None:
+        return self.X if self.kernel else None
+
+
+def read_texts(inputs: Inputs, settings: ModelSettings) -> Reading:
+    """Every item's text and own numbers, as vectors."""
+    texts, numbers = [item.text for item in inputs.items], numeric_columns(inputs)
+    features = TextFeatures().fit(texts, numeric=numbers)
+    return Reading(features, features.transform(texts, numeric=numbers), item_kernel(settings.kernel, features.blocks))
+
+
 def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = None) -> tuple[CrowdGPPL, TextFeatures]:
     """A model of these judgements, learned from scratch, and the features by which it reads a text."""
-    texts = [item.text for item in inputs.items]
-    features = TextFeatures().fit(texts, numeric=numeric_columns(inputs))
-    kernel = item_kernel(settings.kernel, features.blocks)
-    model = CrowdGPPL(
-        n_components=min(settings.n_components, len(inputs.workers)),
+    reading = read_texts(inputs, settings)
+    model = estimator(settings, reading.kernel, len(inputs.workers), progress)
+    model.fit(inputs.labels, X_items=reading.seen, n_items=len(inputs.items), n_users=len(inputs.workers))
+    return model, reading.features
+
+
+def estimator(
+    settings: ModelSettings, kernel: WeightedSum | None, n_users: int, progress: Progress | None = None
+) -> CrowdGPPL:
+    """crowdGPPL as a project's settings want it, not fitted."""
+    return CrowdGPPL(
+        n_components=min(settings.n_components, n_users),
         n_inducing_items=settings.n_inducing_items,
         item_kernel=kernel,
         t_prior=settings.consensus_prior,
@@ -27,9 +56,6 @@ def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = Non
         track_bound=True,
         progress=progress,
     )
-    X_items = features.transform(texts, numeric=numeric_columns(inputs)) if kernel else None
-    model.fit(inputs.labels, X_items=X_items, n_items=len(inputs.items), n_users=len(inputs.workers))
-    return model, features
 
 
 def step(model: CrowdGPPL, news: News) -> None:

@@ -57,6 +57,7 @@ class Inputs:
     labels: PairwiseLabels
     counts: Counts
     data_hash: str
+    came: Ids | None = None  # (P,) the place of each label in the order in which they were given
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _inputs(moment: Moment, log: "Log", items: list[Item], workers: list[Worker]
     u, a, b = at_workers[log.worker], at_items[log.lo], at_items[log.hi]
     order = _same_whoever_was_quicker(u, a, b, log.y)
     labels = PairwiseLabels(u=u[order], a=a[order], b=b[order], y=log.y[order])
-    return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items))
+    return Inputs(moment, items, workers, labels, log.counts, log.hash_with(items), order)
 
 
 def read_news(parent: ModelSnapshot, moment: Moment, item_ids: Ids, worker_ids: Ids) -> News:

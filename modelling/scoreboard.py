@@ -65,19 +65,41 @@ class Sums:
     def mean_brier(self) -> float | None:
         return self.brier / self.labels if self.labels else None
 
+    @property
+    def calibration_error(self) -> float | None:
+        """How far, on average over labels, each tenth's mean prediction is from what was answered."""
+        gaps = sum(abs(foretold - seen) for _labels, foretold, seen in self.calibration)
+        return gaps / self.labels if self.labels else None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How well each label was foretold; whether rightly only says something of those that were decided."""
+
+    decided: NDArray[np.bool_]
+    correct: NDArray[np.bool_]
+    log_loss: Floats
+    brier: Floats
+
+
+def figures(p: Floats, y: Floats) -> Figures:
+    """Of these probabilities that the first item wins, given what was answered (1, 0, or 0.5 for a tie)."""
+    p = np.clip(p, TINY, 1.0 - TINY)
+    log_loss = -(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+    return Figures(y != 0.5, (p - 0.5) * (y - 0.5) > 0, log_loss, (p - y) ** 2)
+
 
 def score(p: Floats, y: Floats) -> Sums:
     """The sums of these probabilities that the first item wins, given what was answered (1, 0, or 0.5 for a tie)."""
-    p = np.clip(p, TINY, 1.0 - TINY)
-    decided = y != 0.5
+    p, each = np.clip(p, TINY, 1.0 - TINY), figures(p, y)
     tenth = np.minimum((p * TENTHS).astype(np.int64), TENTHS - 1)
     columns = (np.bincount(tenth, weights, TENTHS) for weights in (np.ones(len(p)), p, y))
     return Sums(
         labels=len(p),
-        decided=int(decided.sum()),
-        correct=int(((p - 0.5) * (y - 0.5) > 0).sum()),
-        log_loss=float(-(y * np.log(p) + (1.0 - y) * np.log1p(-p)).sum()),
-        brier=float(((p - y) ** 2).sum()),
+        decided=int(each.decided.sum()),
+        correct=int(each.correct.sum()),
+        log_loss=float(each.log_loss.sum()),
+        brier=float(each.brier.sum()),
         calibration=tuple((int(n), float(foretold), float(seen)) for n, foretold, seen in zip(*columns, strict=True)),
     )
 

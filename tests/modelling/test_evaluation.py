@@ -1,0 +1,128 @@
+"""`evaluate`: judgements are held back honestly, every method meets the same, and what is better is found better."""
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from scipy import stats
+
+from annotation.models import Item, Project
+from modelling.crowdgppl import PairwiseLabels
+from modelling.evaluation import METHODS, TooLittle, compare, estimate, leave_out, predict_then_learn, verdict
+from modelling.inputs import Counts, Inputs, Moment
+from modelling.scoreboard import score
+from tests.commands import CommandLine
+from tests.modelling.two_camps import make_study
+
+RNG = np.random.default_rng(5)
+
+
+def inputs_of(u: list[int], a: list[int], b: list[int], groups: str, came: list[int] | None = None) -> Inputs:
+    """Judgements of items in these groups, one letter each."""
+    labels = PairwiseLabels(u=u, a=a, b=b, y=[1.0] * len(u))
+    items = [Item(group=group) for group in groups]
+    order = np.arange(len(u)) if came is None else np.array(came)
+    return Inputs(Moment(len(u), 0), items, [], labels, Counts(len(u), {}), "", order)
+
+
+def test_a_group_is_either_learned_from_or_foretold_and_pairs_across_two_parts_are_neither() -> None:
+    inputs = inputs_of([0, 0, 0, 0], [0, 2, 4, 1], [1, 3, 5, 2], "xxyyzz")
+    scheme = leave_out(inputs, 3, seed=0)
+    assert (scheme.name, scheme.clustered_by) == ("leave-group-out", "groups of items")
+    assert [split.foretold.tolist() for split in scheme.splits] == [[0], [1], [2]]
+    assert [split.learned.tolist() for split in scheme.splits] == [[1, 2], [0, 2], [0, 1, 3]]
+
+
+@pytest.mark.parametrize("groups", ["xxxx", "wxyz"])
+def test_without_groups_to_hold_back_judgements_are_and_a_repeated_pair_stays_together(groups: str) -> None:
+    """Nobody compared two items of one group in the second case."""
+    inputs = inputs_of([0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 1, 2], [1, 0, 1, 3, 3, 3], groups)
+    scheme = leave_out(inputs, 4, seed=0)
+    assert (scheme.name, scheme.clustered_by) == ("leave-judgements-out", "workers")
+    assert sorted(np.concatenate([split.foretold for split in scheme.splits]).tolist()) == list(range(6))
+    assert [{0, 1} <= set(split.foretold.tolist()) for split in scheme.splits].count(True) == 1
+    assert all(set(split.learned) | set(split.foretold) == set(range(6)) for split in scheme.splits)
+
+
+def test_each_stretch_is_foretold_from_what_came_before_it() -> None:
+    inputs = inputs_of([0] * 6, [0] * 6, [1] * 6, "xx", came=[5, 4, 3, 2, 1, 0])
+    scheme = predict_then_learn(inputs, 2)
+    assert [(split.learned.tolist(), split.foretold.tolist()) for split in scheme.splits] == [
+        ([5, 4], [3, 2]),
+        ([5, 4, 3, 2], [1, 0]),
+    ]
+
+
+def test_one_judgement_cannot_be_held_back() -> None:
+    with pytest.raises(TooLittle):
+        leave_out(inputs_of([0], [0], [1], "xx"), 4, seed=0)
+    with pytest.raises(TooLittle):
+        predict_then_learn(inputs_of([0], [0], [1], "xx"), 4)
+
+
+def test_an_interval_over_single_values_is_the_textbook_s_and_copies_of_a_value_add_no_certainty() -> None:
+    values = RNG.standard_normal(20)
+    textbook = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
+    one = estimate(values, np.arange(20))
+    assert one is not None
+    assert (one.low, one.high) == pytest.approx(textbook)
+    copied = estimate(np.repeat(values, 5), np.repeat(np.arange(20), 5))
+    assert copied is not None
+    assert (copied.mean, copied.low, copied.high) == pytest.approx((one.mean, one.low, one.high))
+
+
+def test_one_cluster_has_no_interval_and_decides_nothing() -> None:
+    alone = estimate(np.array([-1.0, -2.0]), np.array([3, 3]))
+    assert alone is not None
+    assert (alone.mean, alone.low, alone.high) == (-1.5, None, None)
+    assert verdict(alone) == "not decided"
+
+
+def test_figures_are_those_of_the_scoreboard_and_differences_are_paired() -> None:
+    y = RNG.choice([0.0, 0.5, 1.0], 200)
+    p = {method: np.clip(y + RNG.normal(0.0, 0.3 + 0.1 * n, 200), 0.01, 0.99) for n, method in enumerate(METHODS)}
+    found = compare(p, y, np.arange(200) % 40)
+    for method, standing in found.items():
+        sums = score(p[method], y)
+        means = [standing.metrics[name].mean for name in ("accuracy", "log_loss", "brier")]
+        assert means == pytest.approx([sums.accuracy, sums.mean_log_loss, sums.mean_brier])
+        gaps = [standing.reference_minus_this[name].mean for name in ("accuracy", "log_loss", "brier")]
+        reference = [found["personal"].metrics[name].mean for name in ("accuracy", "log_loss", "brier")]
+        assert gaps == pytest.approx(np.subtract(reference, means))
+    assert (found["linear"].verdict, found["personal"].verdict) == ("better", "not decided")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_where_tastes_differ_the_personal_method_is_found_better_and_no_row_is_written(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_study(project)
+    run = CommandLine(capsys)
+    with CaptureQueriesContext(connection) as captured:
+        ended = run("evaluate", "pets", "--parts", 2, "--stretches", 2, "--json")
+    assert ended.code == 0, ended.err
+    assert {query["sql"].split()[0] for query in captured} == {"SELECT"}
+    left_out, in_turn = ended.facts["schemes"]
+    assert (left_out["scheme"], left_out["foretold"], left_out["clusters"]) == ("leave-judgements-out", 640, 16)
+    assert (in_turn["scheme"], in_turn["splits"]) == ("predict-then-learn", 2)
+    verdicts = {method: standing["verdict"] for method, standing in left_out["methods"].items()}
+    assert verdicts == {"personal": "not decided"} | dict.fromkeys(list(METHODS)[1:], "better")
+    assert left_out["methods"]["personal"]["reference_minus_this"]["brier"]["mean"] == 0
+
+
+@pytest.mark.django_db
+def test_the_table_names_every_method_and_too_little_is_said(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = CommandLine(capsys)
+    ended = run("evaluate", "pets")
+    assert (ended.code, "too few judgements to hold some back (0 that say something)" in ended.err) == (1, True)
+    for option in (["--parts", 1], ["--stretches", 51], ["--seed", -1]):
+        assert run("evaluate", "pets", *option).code == 2
+    make_study(project, n_items=4, n_workers=3, n_labels=24)
+    ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2)
+    assert ended.code == 0, ended.err
+    assert all(ended.out.count(name) >= 2 for name in METHODS.values())
+    assert "Brackets: 95 % intervals, 3 workers taken as independent." in ended.out
+    assert "leave-judgements-out 0%, part 1 of 2, crowdgppl" in ended.err
