@@ -1,14 +1,14 @@
 """Wrong or different? How surprising each answer of a worker is under the consensus and under their own model."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Worker
-from modelling.dashboards.answers import chances, learned_from, places, surprise
+from modelling.dashboards.answers import Tally, chances, learned_from, places, surprise
 from modelling.dashboards.axes import Floats, axes_of
 from modelling.inputs import PREFERENCE
 from modelling.models import ModelSnapshot
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fit:
-    """How the decided answers and all surprises add up."""
+    """How the decided answers add up, and how surprising those are that were weighed, on average."""
 
     answers: int
     decided: int
@@ -54,11 +54,18 @@ class Fit:
     foreseen: int
     bits_own: float
     bits_crowd: float
+    weighed: int
 
     @property
     def capped(self) -> bool:
-        """Whether there may be older answers that were not weighed."""
-        return self.answers == MOST_ANSWERS
+        """Whether there are older answers that were not weighed."""
+        return self.weighed < self.answers
+
+    def counted_in(self, tally: Tally, user: int) -> "Fit":
+        """With every answer that the version has learned from, as the table of all workers counts them."""
+        columns = (tally.answers, tally.decided, tally.agreed, tally.foreseen)
+        answers, decided, agreed, foreseen = (int(column[user]) for column in columns)
+        return replace(self, answers=answers, decided=decided, agreed=agreed, foreseen=foreseen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +97,7 @@ class Log:
         decided, side = self.y != 0.5, self.y > 0.5
         agreed, foreseen = (int(((p > 0.5) == side)[decided].sum()) for p in (self.crowd, self.own))
         bits = [float(surprise(p, self.y).mean()) for p in (self.own, self.crowd)]
-        return Fit(len(self.rows), int(decided.sum()), agreed, foreseen, *bits)
+        return Fit(len(self.rows), int(decided.sum()), agreed, foreseen, *bits, weighed=len(self.rows))
 
     def order(self, name: str) -> list[int]:
         """The places of the answers, those first that are asked for."""

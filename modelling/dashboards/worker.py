@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Worker
 from modelling.dashboards.addresses import page_number, words_in
+from modelling.dashboards.answers import tally_of
 from modelling.dashboards.axes import axes_of
 from modelling.dashboards.personal_scores import Own, Pair, Preference, beside_picture, causes_picture
 from modelling.dashboards.pictures import Picture
@@ -73,4 +74,5 @@ def worker_page(snapshot: ModelSnapshot, worker: Worker, asked: AskedOfWorker) -
     keys = [each.key for each in own.ranked[:MOST_OFFERED]]
     pictures = [beside_picture(own, worker.project), causes_picture(shown[:ITEMS_EXPLAINED])] if shown else []
     pair = own.pair(asked.a, asked.b)
-    return WorkerPage(asked, True, shown, len(own.ranked), keys, pair, log.fit, log.answers(list(page)), page, pictures)
+    fit = log.fit.counted_in(tally_of(snapshot), user) if log.fit else None
+    return WorkerPage(asked, True, shown, len(own.ranked), keys, pair, fit, log.answers(list(page)), page, pictures)

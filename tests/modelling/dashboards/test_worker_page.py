@@ -14,7 +14,7 @@ from modelling.crowdgppl import CrowdGPPL
 from modelling.dashboards.answers import learned_from
 from modelling.dashboards.item import judgements_of
 from modelling.dashboards.pairs import answers
-from modelling.dashboards.surprises import Answer
+from modelling.dashboards.surprises import Answer, Log
 from modelling.dashboards.worker import AskedOfWorker, WorkerPage, worker_page
 from modelling.dashboards.workers import AskedOfWorkers, workers_page
 from modelling.models import ModelSnapshot
@@ -101,6 +101,19 @@ def test_every_answer_has_the_estimators_probability_and_its_bits(
     assert page.fit.bits_own == pytest.approx(np.mean([answer.bits_own for answer in page.answers]))
     assert page.fit.foreseen == sum(not each.tie and each.own > 0.5 for each in page.answers)
     assert page.fit.agreed == sum(not each.tie and each.crowd > 0.5 for each in page.answers)
+
+
+def test_a_worker_with_very_many_answers_is_counted_whole_as_in_the_table_of_all_workers(
+    snapshot: ModelSnapshot, somebody: Worker, page: WorkerPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Log.read.__func__, "__defaults__", (3,))
+    fit = worker_page(snapshot, somebody, AskedOfWorker()).fit
+    row = next(row for row in workers_page(snapshot.project, snapshot, AskedOfWorkers()).rows if row.worker == somebody)
+    assert (fit.answers, fit.decided, fit.agreed, fit.foreseen) == (
+        page.fit.answers, page.fit.decided, page.fit.agreed, page.fit.foreseen,
+    )  # fmt: skip
+    assert (fit.answers, fit.agreed / fit.decided) == (row.judgements, row.agreement)
+    assert (fit.weighed, fit.capped, page.fit.capped) == (3, True, False)
 
 
 @pytest.mark.parametrize("order", ["own", "crowd"])
