@@ -15,6 +15,7 @@ from modelling.snapshots import Fitted, load_fitted
 Floats = NDArray[np.float64]
 
 IN_USE = 0.05  # of the largest energy
+NOTHING = 1e-6  # energy of scores that differ by a thousandth of the noise of one answer: rounding, not taste
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def axes_of(snapshot: ModelSnapshot) -> Axes:
     """The components of a version, numbered, signed and named."""
     fitted, numbering, names = load_fitted(snapshot), numbers_of(snapshot), names_of(snapshot.project)
     model, places = fitted.model, np.argsort(numbering.numbers, kind="stable")
-    largest = float(model.component_energy_.max(initial=0.0))
+    largest = float(model.component_energy_.max(initial=0.0, where=model.component_energy_ > NOTHING))
     axes = [
         Axis(
             number=(number := int(numbering.numbers[c])),

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from annotation import services
 from annotation.models import AuditEntry, Item, Project, User
+from annotation.services import Receipt
 from modelling import arrays
 from modelling.dashboards.components import components_page
 from modelling.dashboards.traits import groups, links
@@ -44,6 +46,21 @@ def test_every_number_is_what_the_estimator_says(snapshot: ModelSnapshot) -> Non
                 assert there.value == sign * model.item_components_[c, item_at[there.item.pk]]
             for person in end.workers:
                 assert person.value == sign * model.user_components_[c, worker_at[person.worker.pk]]
+
+
+def test_where_everybody_says_equal_no_component_is_in_use(
+    project: Project, owner: User, judge: Callable[..., Receipt], log_in: Callable[[User], Client]
+) -> None:
+    Project.objects.filter(pk=project.pk).update(redundancy=10)
+    project.refresh_from_db()
+    for worker in [services.enrol(project=project) for _ in range(3)]:
+        for _ in range(6):
+            judge(worker, "tie")
+    page = components_page(run_one("test"))
+    assert page.axes
+    assert (page.used, [axis.share for axis in page.axes]) == (0, [0.0] * len(page.axes))
+    assert "No component is in use" in log_in(owner).get("/projects/pets/components/").text
+    assert log_in(owner).get("/projects/pets/workers/").status_code == 200
 
 
 def test_the_ends_are_the_extremes_and_the_spread_is_that_of_the_posterior(snapshot: ModelSnapshot) -> None:
