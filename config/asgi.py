@@ -11,7 +11,9 @@ django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import WebsocketDenier  # noqa: E402
 from django.conf import settings  # noqa: E402
+from django.urls import re_path  # noqa: E402
 
 from annotation.importing.doorstep import BodyLimit  # noqa: E402
 from config.handler import PooledHandler  # noqa: E402
@@ -22,6 +24,5 @@ from modelling.urls import websocket_urlpatterns  # noqa: E402
 LARGEST_BODY = settings.IMPORT_MAX_BYTES + 200_000
 
 http = BodyLimit(PooledHandler(), limit=LARGEST_BODY)
-application = ProtocolTypeRouter(
-    {"http": http, "websocket": SameOriginOnly(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
-)
+sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])  # 403 at any other address
+application = ProtocolTypeRouter({"http": http, "websocket": SameOriginOnly(AuthMiddlewareStack(sockets))})

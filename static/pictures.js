@@ -6,9 +6,9 @@
 
   const style = () => getComputedStyle(document.documentElement);
 
-  // Every string that names a property of the style sheet becomes its value.
+  // Every string that names a property of the style sheet becomes its value. Texts are anybody's, and may begin so, too.
   const coloured = (value, colours) => {
-    if (typeof value === "string") return value.startsWith("--") ? colours.getPropertyValue(value).trim() : value;
+    if (typeof value === "string") return value.startsWith("--") ? colours.getPropertyValue(value).trim() || value : value;
     if (Array.isArray(value)) return value.map((part) => coloured(part, colours));
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, coloured(part, colours)]));
@@ -22,7 +22,7 @@
     font: { color: "--ink", size: 13 },
     hoverlabel: { bgcolor: "--surface", bordercolor: "--edge", font: { color: "--ink" }, align: "left" },
     margin: { t: 16, r: 16, b: 48, l: 56 },
-    legend: { orientation: "h", y: 1.08 },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
     hovermode: "closest",
     dragmode: false,
   };

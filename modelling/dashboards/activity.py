@@ -22,6 +22,7 @@ from modelling.models import ModelSnapshot
 MINUTES_UP_TO, HOURS_UP_TO = timedelta(hours=3), timedelta(days=4)
 ENOUGH_PER_ITEM = 10  # judgements; with about so many, intervals become narrower than the differences
 BARS = 20
+FEWEST_STEPS = 6  # minutes, hours or days on the axis of time
 
 
 @dataclass(frozen=True)
@@ -126,17 +127,19 @@ def advice(project: Project, per_item: list[int]) -> list[str]:
 def over_time(standing: Any) -> Picture:
     """Answers in each minute, hour or day, and all together so far."""
     ends = standing.aggregate(first=Min("created_at"), last=Max("created_at"))
-    trunc, unit = _unit(ends["first"], ends["last"])
-    rows = standing.order_by().annotate(at=trunc("created_at")).values_list("at").annotate(n=Count("pk")).order_by("at")
+    trunc, unit, step = _unit(ends["first"], ends["last"])
+    counted = standing.order_by().annotate(at=trunc("created_at")).values_list("at").annotate(n=Count("pk"))
+    rows = list(counted.order_by("at"))
     times, counts = [row[0].isoformat() for row in rows], [row[1] for row in rows]
     total, so_far = 0, []
     for count in counts:
         total += count
         so_far.append(total)
-    bars = {"type": "bar", "x": times, "y": counts, "name": unit, "marker": {"color": "--c3"}}
+    width = 900 * step.total_seconds()  # milliseconds: the bars nearly touch
+    bars = {"type": "bar", "x": times, "y": counts, "width": width, "name": unit, "marker": {"color": "--c3"}}
     line = {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines" if len(times) > 1 else "markers",
         "x": times,
         "y": so_far,
         "yaxis": "y2",
@@ -144,7 +147,7 @@ def over_time(standing: Any) -> Picture:
         "line": {"color": "--c1"},
     }
     layout = {
-        "xaxis": {"type": "date"},
+        "xaxis": {"type": "date", **_room_around([row[0] for row in rows], step)},
         "yaxis": axis(unit, rangemode="tozero"),
         "yaxis2": axis(_("so far"), overlaying="y", side="right", rangemode="tozero", showgrid=False),
     }
@@ -157,11 +160,21 @@ def over_time(standing: Any) -> Picture:
     return Picture("over-time", _("Answers over time"), words, [bars, line], layout, 320, table)
 
 
-def _unit(first: datetime | None, last: datetime | None) -> tuple[Any, str]:
+def _unit(first: datetime | None, last: datetime | None) -> tuple[Any, str, timedelta]:
     span = last - first if first and last else timedelta(0)
     if span <= MINUTES_UP_TO:
-        return TruncMinute, _("per minute")
-    return (TruncHour, _("per hour")) if span <= HOURS_UP_TO else (TruncDay, _("per day"))
+        return TruncMinute, _("per minute"), timedelta(minutes=1)
+    if span <= HOURS_UP_TO:
+        return TruncHour, _("per hour"), timedelta(hours=1)
+    return TruncDay, _("per day"), timedelta(days=1)
+
+
+def _room_around(times: list[datetime], step: timedelta) -> dict[str, Any]:
+    """An axis that shows at least a few steps: around a single bar plotly would draw fractions of a second."""
+    if not times or times[-1] - times[0] >= FEWEST_STEPS * step:
+        return {}
+    middle = times[0] + (times[-1] - times[0]) / 2
+    return {"range": [(middle + side * step * FEWEST_STEPS / 2).isoformat() for side in (-1, 1)]}
 
 
 def _bars(name: str, title: str, x: str, y: str, counts: list[int]) -> Picture:

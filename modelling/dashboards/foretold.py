@@ -57,9 +57,9 @@ def _summary(sums: dict[str, Sums], losses: dict[str, float]) -> str:
     gain = min((loss for method, loss in losses.items() if method != Method.PERSONAL), default=own) - own
     facts = {
         "right": number_format(100 * personal.accuracy, decimal_pos=1),
-        "labels": number_format(personal.labels, force_grouping=True),
+        "labels": number_format(personal.decided, force_grouping=True),
     }
-    told = _("The personal model foretold %(right)s %% of %(labels)s new judgements right.") % facts
+    told = _("The personal model foretold %(right)s %% of %(labels)s new decided judgements right.") % facts
     if gain > NEAR:
         return f"{told} {_('Its log loss is the smallest: knowing each person helps.')}"
     if gain < -NEAR:

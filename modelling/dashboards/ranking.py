@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from modelling.arrays import Damaged
 from modelling.dashboards.pictures import Picture
-from modelling.dashboards.ranking_pictures import Z_95, pictures_of
+from modelling.dashboards.ranking_pictures import MOST_DRAWN, Z_95, pictures_of
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import item_positions, load_fitted
 
@@ -82,6 +82,11 @@ class RankingPage:
     @property
     def orders(self) -> list[tuple[str, Any]]:
         return [(name, words) for name, (words, _columns) in ORDERS.items()]
+
+    @property
+    def drawn(self) -> int | None:
+        """How many of the items, the best ones, the pictures show; None if that is all of them."""
+        return MOST_DRAWN if self.page.paginator.count > MOST_DRAWN else None
 
 
 def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) -> RankingPage:

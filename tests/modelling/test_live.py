@@ -49,7 +49,7 @@ class Socket(ApplicationCommunicator):
         await self.wait(timeout=10)
 
 
-def socket(client: Client | None = None, origin: str | None = ORIGIN, slug: str = "pets") -> Socket:
+def socket(client: Client | None = None, origin: str | None = ORIGIN, slug: str = "pets", path: str = "") -> Socket:
     headers = [(b"host", b"testserver")]
     if origin is not None:
         headers.append((b"origin", origin.encode()))
@@ -57,7 +57,7 @@ def socket(client: Client | None = None, origin: str | None = ORIGIN, slug: str 
         headers.append((b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode()))
     scope = {
         "type": "websocket",
-        "path": f"/ws/projects/{slug}/",
+        "path": path or f"/ws/projects/{slug}/",
         "headers": headers,
         "query_string": b"",
         "subprotocols": [],
@@ -101,6 +101,13 @@ def test_a_member_is_let_in_and_told_where_the_project_stands(
 
     told = run(story)
     assert (told["revision"], told["labels"], len(told["mark"])) == (0, 0, 8)
+
+
+@pytest.mark.parametrize("path", ["/ws/", "/ws/projects/", "/nowhere"])
+def test_an_address_without_a_socket_is_turned_away_like_any_other(
+    path: str, project: Project, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    assert not connects(socket(log_in(viewer), path=path))
 
 
 @pytest.mark.parametrize(

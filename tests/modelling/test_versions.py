@@ -467,7 +467,7 @@ def test_the_scoreboard_says_whether_the_personal_model_earns_its_keep(
     assert {row.labels for row in board.rows} == {20}
     assert {row.percent_right for row in board.rows} == {75.0, 50.0}
     text = log_in(owner).get("/projects/pets/model/").text
-    assert "The personal model foretold 75.0 % of 20 new judgements right." in text
+    assert "The personal model foretold 75.0 % of 16 new decided judgements right." in text
     assert said in text
 
 

@@ -1,6 +1,7 @@
 """How the study goes, counted again by other means; and the ranking that an owner has opened to everybody."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import combinations
 
 import pytest
@@ -39,6 +40,17 @@ def test_counts_leave_out_what_was_skipped_or_taken_back(
     assert page.per_item == pytest.approx(2 / 7)
     per_item = page.pictures[1].table
     assert per_item.rows == [["0", 5], ["1", 2]]
+
+
+def test_answers_of_one_minute_stand_on_an_axis_of_minutes(
+    project: Project, worker: Worker, judge: Callable[..., Receipt]
+) -> None:
+    judge(worker, "left")
+    picture = activity_page(freshness_of(project)).pictures[0]
+    [at] = (datetime.fromisoformat(time) for time in picture.traces[0]["x"])
+    first, last = (datetime.fromisoformat(time) for time in picture.layout["xaxis"]["range"])
+    assert (at - first, last - at) == (timedelta(minutes=3), timedelta(minutes=3))
+    assert picture.traces[0]["width"] == 54_000
 
 
 def test_the_advice_names_what_is_missing(project: Project) -> None:

@@ -1,11 +1,15 @@
 """The ranking page: every number is the estimator's, whatever is searched, sorted or asked."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from django.http import QueryDict
+from django.test import Client
 from scipy.special import ndtr
 
-from annotation.models import Item
+from annotation.models import Item, User
+from modelling.dashboards import ranking, ranking_pictures
 from modelling.dashboards.ranking import Asked, ranking_page, tiers_of
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.snapshots import Fitted
@@ -31,6 +35,17 @@ def test_pictures_draw_what_the_table_says(snapshot: ModelSnapshot) -> None:
     np.testing.assert_allclose(intervals["y"], [row.score.mean for row in page.rows], atol=1e-4)
     np.testing.assert_allclose(intervals["error_y"]["array"], [1.96 * row.score.sd for row in page.rows], atol=1e-4)
     np.testing.assert_allclose(divides["y"], [row.score.polarisation for row in page.rows], atol=1e-4)
+
+
+def test_pictures_of_some_say_so(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = log_in(owner)
+    assert "The pictures show" not in client.get("/projects/pets/ranking/").text
+    for module in (ranking, ranking_pictures):
+        monkeypatch.setattr(module, "MOST_DRAWN", 3)
+    assert "The pictures show the 3 best of 7 items" in client.get("/projects/pets/ranking/").text
+    assert len(ranking_page(snapshot, Asked()).pictures[0].figure["data"][0]["x"]) == 3
 
 
 def test_the_plotly_library_knows_every_word_of_the_figures(snapshot: ModelSnapshot) -> None:
