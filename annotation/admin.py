@@ -197,11 +197,11 @@ class MembershipAdmin(ReadOnly):
 
 @admin.register(Invitation)
 class InvitationAdmin(Erasable):
-    list_display = ["project", "role", "created_by", "expires_at", "used_at"]
+    list_display = ["project", "role", "created_by", "expires_at", "used_at", "used_by"]
     list_filter = ["role", "project"]
     search_fields = ["project__title", "created_by__username"]
-    exclude = ["token"]
-    list_select_related = ["project", "created_by"]
+    exclude = ["digest"]
+    list_select_related = ["project", "created_by", "used_by"]
     date_hierarchy = "expires_at"
 
 

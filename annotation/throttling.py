@@ -2,6 +2,7 @@
 
 import logging
 import time
+from hashlib import sha256
 
 from django.core.cache import cache
 from django.http import HttpRequest
@@ -12,6 +13,11 @@ log = logging.getLogger("concord.throttling")
 
 PER_SECOND = 20  # requests of one worker
 JOINS_PER_MINUTE = 600  # from one address: five hundred who come from a platform in two minutes, or a full lecture hall
+RESETS = 20  # from one address in a quarter of an hour
+LETTERS = 3  # to one mailbox in an hour
+GUESSES = 10  # at one account's password in a quarter of an hour
+INVITATIONS = 60  # by one owner in an hour
+ACCEPTANCES = 30  # from one address in a minute
 
 
 def too_fast(worker: Worker) -> bool:
@@ -22,6 +28,29 @@ def too_fast(worker: Worker) -> bool:
 def too_many_join(request: HttpRequest) -> bool:
     """Whether more have joined from this address in this minute than any crowd's rush needs."""
     return _count(f"joins-{request.META.get('REMOTE_ADDR', '')}", seconds=60) > JOINS_PER_MINUTE
+
+
+def too_many_resets(request: HttpRequest) -> bool:
+    """Whether this address has asked for more new passwords in a quarter of an hour than a lab forgets."""
+    return _count(f"resets-{request.META.get('REMOTE_ADDR', '')}", seconds=900) > RESETS
+
+
+def too_many_letters(email: str) -> bool:
+    """Whether a mailbox was to get more letters in this hour than anybody needs, be there such an account or not."""
+    return _count(f"letters-{sha256(email.casefold().encode()).hexdigest()}", seconds=3600) > LETTERS
+
+
+def too_many_guesses(user: str) -> bool:
+    """Whether whoever sits at this account has tried to change its password more often than a slip of the hand."""
+    return _count(f"guesses-{user}", seconds=900) > GUESSES
+
+
+def too_many_invitations(user: int) -> bool:
+    return _count(f"invitations-{user}", seconds=3600) > INVITATIONS
+
+
+def too_many_acceptances(request: HttpRequest) -> bool:
+    return _count(f"acceptances-{request.META.get('REMOTE_ADDR', '')}", seconds=60) > ACCEPTANCES
 
 
 def _count(what: str, seconds: int) -> int:

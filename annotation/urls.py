@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from annotation.views import home, imports, items, judging, members, projects, workers
+from annotation.views import home, imports, invitations, items, judging, members, projects, workers
 
 app_name = "annotation"
 urlpatterns = [
@@ -20,6 +20,9 @@ urlpatterns = [
     path("projects/<slug:slug>/preview/", judging.preview, name="preview"),
     path("projects/<slug:slug>/workers/<slug:code>/erase/", workers.erase, name="erase_worker"),
     path("projects/<slug:slug>/members/", members.members, name="members"),
+    path("projects/<slug:slug>/invitations/", invitations.invite, name="invite"),
+    path("projects/<slug:slug>/invitations/<int:pk>/withdraw/", invitations.withdraw, name="withdraw_invitation"),
+    path("invitations/<slug:token>/", invitations.show, name="invitation"),
     path("projects/<slug:slug>/items/", items.listing, name="items"),
     path("projects/<slug:slug>/items/add/", items.add, name="item_add"),
     path("projects/<slug:slug>/items/import/", imports.import_items, name="import_items"),

@@ -14,8 +14,8 @@ from annotation.errors import unavailable, wrong_method
 from config.logs import current_request_id
 
 log = logging.getLogger("concord.request")
-# The last path segment of a worker or item page names somebody or something: the log keeps only the shape.
-PRIVATE_SEGMENT = re.compile(r"/(workers|items)/[^/]+")
+# What follows names somebody or something, or is the key in a letter: the log keeps only the shape.
+PRIVATE_SEGMENT = re.compile(r"/(?:(workers|items|invitations)/[^/]+|(reset)/[^/]+/[^/]+)")
 
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -34,7 +34,7 @@ class RequestIdMiddleware:
             response = self.get_response(request)
             milliseconds = round(1000 * (time.perf_counter() - began), 1)
             response["X-Request-ID"] = request.id  # type: ignore[attr-defined]
-            path = PRIVATE_SEGMENT.sub(r"/\1/*", request.path)
+            path = PRIVATE_SEGMENT.sub(lambda found: f"/{found[1] or found[2]}/*", request.path)
             facts = {"method": request.method, "path": path, "status": response.status_code}
             log.info("request", extra={**facts, "milliseconds": milliseconds})
         finally:

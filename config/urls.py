@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
+from annotation.views import accounts
 from config import health
 
 handler400 = "annotation.errors.bad_request"
@@ -22,6 +23,10 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("accounts/login/", log_in, name="login"),
     path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("accounts/password/", accounts.ChangePassword.as_view(), name="password_change"),
+    path("accounts/reset/", accounts.AskForReset.as_view(), name="password_reset"),
+    path("accounts/reset/sent/", accounts.ResetSent.as_view(), name="password_reset_sent"),
+    path("accounts/reset/<uidb64>/<token>/", accounts.SetPassword.as_view(), name="password_reset_confirm"),
     path("admin/", admin.site.urls),
     path("", include("annotation.urls")),
     path("", include("modelling.urls")),

@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -42,17 +43,28 @@ def invitation_expiry() -> datetime:
     return timezone.now() + timedelta(days=7)
 
 
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def usable(self) -> "InvitationQuerySet":
+        """Those nobody has used, and that have not run out."""
+        return self.filter(used_at=None, expires_at__gt=timezone.now())
+
+
 class Invitation(models.Model):
-    """To a project, for one use, for a week."""
+    """To a project, for one use, for a week. Only a digest of the link is kept."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
     role = models.CharField(max_length=10, choices=Membership.Role.choices)
-    token = models.CharField(max_length=40, unique=True, default=invitation_token)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    email = models.EmailField(blank=True, help_text=_("Where the link was sent; forgotten once it is used."))
     created_by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="invitations_sent")
     expires_at = models.DateTimeField(default=invitation_expiry)
     used_at = models.DateTimeField(null=True, blank=True)
+    used_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    objects: ClassVar[models.Manager["Invitation"]] = InvitationQuerySet.as_manager()
 
     class Meta:
+        ordering = ["-expires_at"]
         constraints = [
             models.CheckConstraint(condition=Q(role__in=["owner", "analyst", "viewer"]), name="invitation_role"),
         ]

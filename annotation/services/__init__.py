@@ -1,12 +1,15 @@
 """The writes. Each is one short transaction, keyword-only, and leaves the log and the audit in order."""
 
 from annotation.services.erasure import erase_worker
+from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
 from annotation.services.leasing import add_load, enrol, enrol_once, lease_pairs
 from annotation.services.projects import audit, change_project, create_project, set_membership
 
 __all__ = [
     "Receipt",
+    "accept",
+    "accept_with_new_account",
     "add_load",
     "audit",
     "change_project",
@@ -14,9 +17,12 @@ __all__ = [
     "enrol",
     "enrol_once",
     "erase_worker",
+    "find_invitation",
+    "invite",
     "lease_pairs",
     "record_judgement",
     "retract",
     "set_membership",
     "to_canonical",
+    "withdraw",
 ]

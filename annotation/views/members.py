@@ -1,5 +1,7 @@
 """Who may see and change a project."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -8,8 +10,9 @@ from django.views.decorators.http import require_http_methods
 
 from annotation import services
 from annotation.access import Role, members_only
+from annotation.forms.accounts import InvitationForm
 from annotation.forms.projects import MemberForm
-from annotation.models import Membership, Project
+from annotation.models import Invitation, Membership, Project
 from annotation.views import ResearcherRequest
 
 
@@ -26,10 +29,29 @@ def members(request: ResearcherRequest, project: Project) -> HttpResponse:
         else:
             messages.success(request, _("Saved."))
             return redirect(_still_open_to(request, project))
-    memberships = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
-    add = form if form.has_error("member") else MemberForm()
-    context = {"project": project, "form": form, "add": add, "memberships": memberships, "roles": Role.choices}
-    return render(request, "annotation/members.html", context, status=422 if form.is_bound else 200)
+    return members_page(request, project, form, status=422 if form.is_bound else 200)
+
+
+def members_page(
+    request: ResearcherRequest,
+    project: Project,
+    form: MemberForm | None = None,
+    invite: InvitationForm | None = None,
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    """Everybody with their role, who is invited, and forms for more of both; a form that was refused says why."""
+    form = form or MemberForm()
+    context = {
+        "project": project,
+        "form": invite if invite and invite.is_bound else form,
+        "add": form if form.has_error("member") else MemberForm(),
+        "invite": invite or InvitationForm(),
+        "memberships": Membership.objects.filter(project=project).select_related("user").order_by("user__username"),
+        "invitations": Invitation.objects.usable().filter(project=project).select_related("created_by"),
+        "roles": Role.choices,
+    }
+    return render(request, "annotation/members.html", {**context, **more}, status=status)
 
 
 def _still_open_to(request: ResearcherRequest, project: Project) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
+from config.mail import Mail
+
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(os.environ.get("CONCORD_DATA", BASE_DIR / "data"))
 
@@ -82,6 +84,19 @@ AXES_LOCKOUT_CALLABLE = "annotation.errors.locked_out"
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_SENSITIVE_PARAMETERS: list[str] = []
 AXES_VERBOSE = False
+
+PASSWORD_RESET_TIMEOUT = 2 * 3600  # seconds
+
+# Letters
+MAIL = Mail.of(os.environ.get("EMAIL_URL", ""))
+EMAIL_BACKEND = MAIL.backend
+EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("EMAIL_FROM", "Concord <concord@localhost>")
+# What links in letters begin with, such as https://study.example.org; empty: the host that was asked, if allowed.
+PUBLIC_ADDRESS = os.environ.get("PUBLIC_ADDRESS", "").rstrip("/")
 
 # Cookies, frames, scripts
 SESSION_COOKIE_HTTPONLY = True

@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.secrets import secret_key
 from config.settings.base import *  # noqa: F403
-from config.settings.base import DATA_DIR
+from config.settings.base import DATA_DIR, PUBLIC_ADDRESS
 
 SECRET_KEY = secret_key(DATA_DIR)
 SECRET_KEY_FALLBACKS = [*filter(None, os.environ.get("SECRET_KEY_FALLBACKS", "").split(","))]
@@ -39,6 +39,7 @@ CHANNEL_LAYERS = {
     }
 }
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
+PUBLIC_ADDRESS = PUBLIC_ADDRESS or f"https://{next(iter(ALLOWED_HOSTS), 'localhost').lstrip('.')}"
 SNAPSHOT_ARRAYS = "table"
 
 # Updates: a hint after each judgement, and a look every five seconds for whatever no hint spoke of.

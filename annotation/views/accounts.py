@@ -1,0 +1,86 @@
+"""A researcher's own password: changed, or set anew by a letter. Django's views, with limits and the house's words."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import views as django_views
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.messages.views import SuccessMessageMixin
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse, reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from annotation import letters, throttling
+from annotation.errors import too_many
+from annotation.forms.accounts import ResetForm
+
+METHODS = ["get", "head", "post"]
+WAIT_SECONDS = 900
+
+
+class ChangePassword(SuccessMessageMixin, django_views.PasswordChangeView):
+    """This session goes on; every other one of this account ends."""
+
+    template_name = "registration/password_change.html"
+    success_url = reverse_lazy("annotation:projects")
+    success_message = _("Your password is changed. Wherever else you were logged in, you are not any more.")
+    http_method_names = METHODS
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if throttling.too_many_guesses(str(request.user.pk)):
+            return too_many(request, retry_seconds=WAIT_SECONDS)
+        return super().post(request, *args, **kwargs)
+
+
+class AskForReset(django_views.PasswordResetView):
+    """Whoever asks is told the same, whether there is such an account or not."""
+
+    template_name = "registration/password_reset.html"
+    email_template_name = "registration/password_reset_letter.txt"
+    subject_template_name = "registration/password_reset_subject.txt"
+    success_url = reverse_lazy("password_reset_sent")
+    form_class = ResetForm
+    http_method_names = METHODS
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if throttling.too_many_resets(request):
+            return too_many(request, retry_seconds=WAIT_SECONDS)
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: Form) -> HttpResponse:
+        """The letter's links lead to the configured address, whatever the request says it is."""
+        if not throttling.too_many_letters(form.cleaned_data["email"]):
+            scheme, _separator, rest = letters.address_of(self.request, "/").partition("://")
+            form.save(  # type: ignore[attr-defined]
+                domain_override=rest.rstrip("/"),
+                use_https=scheme == "https",
+                email_template_name=self.email_template_name,
+                subject_template_name=self.subject_template_name,
+                request=self.request,
+            )
+        return HttpResponseRedirect(str(self.success_url))
+
+
+class ResetSent(django_views.PasswordResetDoneView):
+    template_name = "registration/password_reset_sent.html"
+    http_method_names = METHODS
+
+
+class SetPassword(django_views.PasswordResetConfirmView):
+    """The link of the letter: a new password, once."""
+
+    template_name = "registration/password_reset_confirm.html"
+    success_url = reverse_lazy("login")
+    http_method_names = METHODS
+
+    def form_valid(self, form: SetPasswordForm) -> HttpResponse:
+        answer = super().form_valid(form)
+        messages.success(self.request, _("Your new password is set. Log in with it."))
+        return answer
+
+    def render_to_response(self, context: dict[str, Any], **more: Any) -> HttpResponse:
+        """A link that was used or has run out is gone, and the page says where to get another."""
+        gone = not context["validlink"]
+        context["ask"] = reverse("password_reset")
+        return super().render_to_response(context, status=410 if gone else 422 if context["form"].is_bound else 200)
