@@ -9,7 +9,9 @@ from django.contrib.messages.views import SuccessMessageMixin
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse, reverse_lazy
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
 
 from annotation import letters, throttling
 from annotation.errors import too_many
@@ -67,12 +69,12 @@ class ResetSent(django_views.PasswordResetDoneView):
     http_method_names = METHODS
 
 
+@method_decorator(require_http_methods(["GET", "HEAD", "POST"]), name="dispatch")  # Django's asks about links first
 class SetPassword(django_views.PasswordResetConfirmView):
     """The link of the letter: a new password, once."""
 
     template_name = "registration/password_reset_confirm.html"
     success_url = reverse_lazy("login")
-    http_method_names = METHODS
 
     def form_valid(self, form: SetPasswordForm) -> HttpResponse:
         answer = super().form_valid(form)

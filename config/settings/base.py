@@ -172,6 +172,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},
+        "django.request": {"level": "ERROR"},  # our own line tells of the rest, without the keys that paths may hold
         "django.security.DisallowedHost": {"level": "ERROR"},
         "axes": {"level": "WARNING"},
     },
