@@ -96,8 +96,9 @@ class Log:
             return None
         decided, side = self.y != 0.5, self.y > 0.5
         agreed, foreseen = (int(((p > 0.5) == side)[decided].sum()) for p in (self.crowd, self.own))
-        bits = [float(surprise(p, self.y).mean()) for p in (self.own, self.crowd)]
-        return Fit(len(self.rows), int(decided.sum()), agreed, foreseen, *bits, weighed=len(self.rows))
+        bits_own, bits_crowd = (float(surprise(p, self.y).mean()) for p in (self.own, self.crowd))
+        n = len(self.rows)
+        return Fit(n, int(decided.sum()), agreed, foreseen, bits_own, bits_crowd, weighed=n)
 
     def order(self, name: str) -> list[int]:
         """The places of the answers, those first that are asked for."""

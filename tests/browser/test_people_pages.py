@@ -9,6 +9,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from annotation.access import remember_worker
 from annotation.models import Item, Project, User, Worker
+from modelling.dashboards.axes import axes_of
+from modelling.models import ComponentName
+from modelling.versions import shown_snapshot
 from tests.browser.watched import log_in
 from tests.modelling.two_camps import fitted_study
 
@@ -103,6 +106,15 @@ def test_a_click_on_a_worker_in_the_map_leads_to_their_page(study: str, addresse
     page.locator("[data-picture=workers] .points path").first.click(force=True)
     page.wait_for_url("**/workers/*/")
     expect(page.get_by_role("heading", level=1)).to_contain_text("probably prefers")
+
+
+def test_a_text_that_begins_like_a_colours_name_is_drawn_as_it_is(study: str, page: Page) -> None:
+    project = Project.objects.get()
+    number = axes_of(shown_snapshot(project)).strongest[0] + 1
+    ComponentName.objects.create(project=project, number=number, name="-- bright side")
+    log_in(page, study)
+    visit(page, f"{study}/projects/pets/workers/")
+    expect(page.locator("[data-picture=workers] .xtitle")).to_have_text("-- bright side")
 
 
 @pytest.fixture
