@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from annotation.models import Judgement, Project
 from modelling.dashboards.answers import learned_from
+from modelling.dashboards.foretold import in_one_line
 from modelling.dashboards.freshness import Freshness
 from modelling.dashboards.pictures import Picture, Table, axis
 from modelling.models import ModelSnapshot
@@ -41,6 +42,7 @@ class ActivityPage:
     workers: dict[str, int]
     per_item: float
     agreement: Agreement | None
+    foretold: str
     advice: list[str]
     pictures: list[Picture]
 
@@ -59,7 +61,8 @@ def activity_page(freshness: Freshness) -> ActivityPage:
         _bars("per-worker", _("Answers per worker"), _("answers"), _("workers"), per_worker),
     ]
     active = project.workers.by_activity(timezone.now())
-    return ActivityPage(n, active, mean, agreement, advice(project, per_item), pictures if n else [])
+    foretold = in_one_line(project, freshness.revision)
+    return ActivityPage(n, active, mean, agreement, foretold, advice(project, per_item), pictures if n else [])
 
 
 def answers_per_item(project: Project) -> list[int]:

@@ -24,7 +24,8 @@ class Tally:
     """For each worker of a version, by position: how many answers, and how many of the decided ones were expected.
 
     `agreed` are those the consensus expects, `foreseen` those the worker's own predicted scores expect; `median_ms` is
-    not a number where no time is known.
+    not a number where no time is known. Of the decided answers whose sides are known (`sided`) `left` went to the left;
+    of the pairs decided more than once (`repeated`) `contradicted` were decided both ways.
     """
 
     answers: Ints
@@ -32,6 +33,16 @@ class Tally:
     agreed: Ints
     foreseen: Ints
     median_ms: Floats
+    sided: Ints
+    left: Ints
+    repeated: Ints
+    contradicted: Ints
+
+    @property
+    def usual_ms(self) -> float:
+        """What half of the workers stay below; not a number where no time is known."""
+        known = self.median_ms[np.isfinite(self.median_ms)]
+        return float(np.median(known)) if len(known) else float("nan")
 
 
 def learned_from(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
@@ -52,7 +63,7 @@ def tally_of(snapshot: ModelSnapshot) -> Tally:
 @lru_cache(maxsize=8)
 def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
     fitted = load_fitted(snapshot)
-    fields = ("worker", "item_lo", "item_hi", "choice", "response_ms")
+    fields = ("worker", "item_lo", "item_hi", "choice", "response_ms", "lo_was_left")
     rows = learned_from(snapshot).order_by().values_list(*fields)
     worker_at, item_at = places(fitted.worker_ids), places(fitted.item_ids)
     known = [row for row in rows if row[0] in worker_at and row[1] in item_at and row[2] in item_at]
@@ -61,23 +72,39 @@ def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
     )
     y = np.array([PREFERENCE[row[3]] for row in known], dtype=np.float64)
     ms = np.array([np.nan if row[4] is None else row[4] for row in known], dtype=np.float64)
-    return _counted(fitted, (u, a, b, y), ms)
+    lo_left = np.array([np.nan if row[5] is None else row[5] for row in known], dtype=np.float64)
+    return _counted(fitted, (u, a, b, y), ms, lo_left)
 
 
-def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats) -> Tally:
+def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats, lo_left: Floats) -> Tally:
     u, a, b, y = labels
     consensus = fitted.model.predict_consensus()
     decided, sides = y != 0.5, np.sign(y - 0.5)
     agreed = decided & (np.sign(consensus[a] - consensus[b]) == sides)
     foreseen = decided & (np.sign(own_differences(fitted, u, a, b)) == sides)
     n = len(fitted.worker_ids)
+    sided = decided & np.isfinite(lo_left)
+    repeated, contradicted = asked_again(u[decided], a[decided], b[decided], y[decided])
     return Tally(
         answers=np.bincount(u, minlength=n),
         decided=np.bincount(u[decided], minlength=n),
         agreed=np.bincount(u[agreed], minlength=n),
         foreseen=np.bincount(u[foreseen], minlength=n),
         median_ms=medians(u, ms, n),
+        sided=np.bincount(u[sided], minlength=n),
+        left=np.bincount(u[sided & (lo_left == y)], minlength=n),
+        repeated=np.bincount(repeated, minlength=n),
+        contradicted=np.bincount(contradicted, minlength=n),
     )
+
+
+def asked_again(u: Ints, a: Ints, b: Ints, y: Floats) -> tuple[Ints, Ints]:
+    """The worker of every pair that was decided more than once, and of those that were decided both ways."""
+    pairs, of = np.unique(np.column_stack((u, a, b)), axis=0, return_inverse=True)
+    times = np.bincount(of.ravel(), minlength=len(pairs))
+    wins = np.bincount(of.ravel(), y, minlength=len(pairs))
+    again = times > 1
+    return pairs[again, 0], pairs[again & (wins > 0) & (wins < times), 0]
 
 
 def places(ids: Ints) -> dict[int, int]:

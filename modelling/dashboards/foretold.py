@@ -6,8 +6,10 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from annotation.models import Project
+from modelling.dashboards.foretold_pictures import calibration_picture, losses_picture
+from modelling.dashboards.pictures import Picture
 from modelling.models import ScoreboardEntry
-from modelling.scoreboard import Sums, totals
+from modelling.scoreboard import Sums, by_version, totals
 
 Method = ScoreboardEntry.Method
 NEAR = 0.002  # mean log losses closer than this are called equal
@@ -29,17 +31,37 @@ class Foretold:
 class Scoreboard:
     summary: str
     rows: list[Foretold]
+    pictures: list[Picture]
 
 
 def scoreboard(project: Project, upto: int) -> Scoreboard | None:
     """All methods over the versions up to this one, the smallest log loss first; None before there is a judgement."""
-    sums = {method: each for method, each in totals(project, upto).items() if each.labels}
+    versions = by_version(project, upto)
+    sums = _scored(versions[-1][1]) if versions else {}
     if not sums:
         return None
     losses = {method: each.log_loss / each.labels for method, each in sums.items()}
     best = min(losses.values())
     rows = [_row(method, sums[method], losses[method] == best) for method in sorted(losses, key=lambda m: losses[m])]
-    return Scoreboard(_summary(sums, losses), rows)
+    pictures = [losses_picture(versions), calibration_picture(sums)]
+    return Scoreboard(_summary(sums, losses), rows, pictures)
+
+
+def in_one_line(project: Project, upto: int) -> str:
+    """Which share of new answers the personal model and the consensus foretold; nothing before there are any."""
+    sums = _scored(totals(project, upto))
+    shares = [sums[method].accuracy for method in (Method.PERSONAL, Method.CONSENSUS) if method in sums]
+    if len(shares) < 2 or None in shares:
+        return ""
+    own, crowd = (number_format(100 * (share or 0.0), decimal_pos=0) for share in shares)
+    return _("The personal model foretold %(own)s %% of new answers, the consensus %(crowd)s %%.") % {
+        "own": own,
+        "crowd": crowd,
+    }
+
+
+def _scored(sums: dict[str, Sums]) -> dict[str, Sums]:
+    return {method: each for method, each in sums.items() if each.labels}
 
 
 def _row(method: str, sums: Sums, best: bool) -> Foretold:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from annotation.models import Judgement, Project, Worker
 from modelling.dashboards.addresses import page_number, words_in
 from modelling.dashboards.answers import Tally, learned_from, places, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
+from modelling.dashboards.flags import Flag, flags_of
 from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
 from modelling.dashboards.pictures import Picture
 from modelling.dashboards.traits import traits_in
@@ -23,7 +24,7 @@ from modelling.models import ModelSnapshot
 PER_PAGE = 50
 COLUMNS = [
     "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
-    "median_seconds", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version", "as_of_seq",
+    "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version", "as_of_seq",
 ]  # fmt: skip
 LAST = float("inf")
 
@@ -55,6 +56,7 @@ class Row:
     foreseen: float | None = None
     seconds: float | None = None
     place: Place | None = None
+    flags: list[Flag] = field(default_factory=list)
 
     @property
     def told(self) -> str:
@@ -75,6 +77,10 @@ class WorkersPage:
     @property
     def has_times(self) -> bool:
         return any(row.seconds is not None for row in self.rows)
+
+    @property
+    def has_flags(self) -> bool:
+        return any(row.flags for row in self.rows)
 
     @property
     def has_traits(self) -> bool:
@@ -99,6 +105,7 @@ ORDERS: dict[str, tuple[Any, Any]] = {
     "foreseen": (gettext_lazy("least like themselves"), lambda row: _least(row.foreseen)),
     "fast": (gettext_lazy("fastest"), lambda row: _least(row.seconds)),
     "slow": (gettext_lazy("slowest"), lambda row: _most(row.seconds)),
+    "flagged": (gettext_lazy("flagged first"), lambda row: -len(row.flags)),
     "newest": (gettext_lazy("joined last"), lambda row: -row.worker.pk),
 }
 
@@ -152,6 +159,7 @@ class _Known:
             foreseen=int(self.tally.foreseen[place]) / decided if decided else None,
             seconds=None if np.isnan(median) else median / 1000,
             place=self.stands[place] if self.stands else None,
+            flags=flags_of(self.tally, place),
         )
 
 
@@ -169,4 +177,5 @@ def worker_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
         x, y = ([place.x, place.x_sd], [place.y, place.y_sd]) if place else (["", ""], ["", ""])
         facts = [row.worker.code, row.worker.state, row.judgements, row.decided]
         shares = ["" if share is None else share for share in (row.agreement, row.foreseen, row.seconds)]
-        yield [*facts, *shares, pair[0], *x, pair[1], *y, snapshot.number, snapshot.last_sequence]
+        flags = " ".join(flag.name for flag in row.flags)
+        yield [*facts, *shares, flags, pair[0], *x, pair[1], *y, snapshot.number, snapshot.last_sequence]

@@ -11,11 +11,10 @@ from annotation import services
 from annotation.models import AuditEntry, EventHead, Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling import arrays, updating, versions
-from modelling.dashboards.foretold import scoreboard
 from modelling.dashboards.freshness import freshness_of
 from modelling.dashboards.traces import trace_of
 from modelling.dashboards.versions import PARTS, comparison, parts_of, version_page, versions_page
-from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
+from modelling.models import ModelSnapshot, UpdateState
 from modelling.verification import problems_of
 from tests.modelling.studies import make_version
 
@@ -436,51 +435,3 @@ def test_a_status_that_has_not_changed_is_not_sent_again(
     assert client.get(address, headers={"if-none-match": etag}).status_code == 304
     UpdateState.objects.update(progress={"what": "fit", "share": 0.5})
     assert client.get(address, headers={"if-none-match": etag}).status_code == 200
-
-
-# Foretold, then learned
-
-
-def scored(snapshot: ModelSnapshot, method: str, log_loss: float, correct: int = 6) -> None:
-    counts = {"labels": 10, "decided": 8, "correct": correct}
-    tenths = [[1, 0.5, 0.5]] * 10
-    ScoreboardEntry.objects.create(
-        snapshot=snapshot, method=method, log_loss=log_loss, brier=2.0, calibration=tenths, **counts
-    )
-
-
-@pytest.mark.parametrize(
-    ("personal", "said"),
-    [
-        (4.0, "knowing each person helps."),
-        (6.5, "knowing each person does not help"),
-        (6.001, "knowing each person helps little"),
-    ],
-)
-def test_the_scoreboard_says_whether_the_personal_model_earns_its_keep(
-    project: Project, owner: User, three, log_in: Callable[[User], Client], personal: float, said: str
-) -> None:
-    for snapshot in three[1:]:
-        scored(snapshot, "personal", personal)
-        scored(snapshot, "gppl", 6.0, correct=4)
-    board = scoreboard(project, upto=3)
-    assert {row.labels for row in board.rows} == {20}
-    assert {row.percent_right for row in board.rows} == {75.0, 50.0}
-    text = log_in(owner).get("/projects/pets/model/").text
-    assert "The personal model foretold 75.0 % of 16 new decided judgements right." in text
-    assert said in text
-
-
-def test_the_scoreboard_stops_at_the_version_that_is_shown(project: Project, owner: User, three) -> None:
-    scored(three[1], "personal", 4.0)
-    scored(three[2], "personal", 4.0)
-    assert scoreboard(project, upto=2).rows[0].labels == 10
-    assert scoreboard(project, upto=1) is None
-
-
-def test_where_all_were_ties_nothing_is_right_or_wrong(project: Project, three) -> None:
-    scored(three[1], "personal", 4.0)
-    ScoreboardEntry.objects.update(decided=0, correct=0)
-    board = scoreboard(project, upto=3)
-    assert board.rows[0].percent_right is None
-    assert "Only ties so far" in board.summary
