@@ -9,7 +9,7 @@ import os
 import sys
 import textwrap
 import time
-from argparse import RawDescriptionHelpFormatter
+from argparse import SUPPRESS, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NoReturn, TextIO
@@ -22,7 +22,7 @@ from annotation.models import Project
 NO, WRONG_CALL, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 CODES = "Exit codes: 0 done, 1 could not be done or the answer is no, 2 wrong call. More: docs/commands.md"
 WIDTH, BAR = 100, 24
-PLAIN_SECONDS = 10.0  # between two lines of progress where there is no terminal
+PLAIN_SECONDS = 10.0  # between two lines of progress where there is no terminal; short work says nothing there
 NOT_MIGRATED = ("no such table", "no such column", "does not exist")
 
 
@@ -34,19 +34,19 @@ class WrongCall(CommandError):
 
 
 class Meter:
-    """How far long work has come: on a terminal one line that is written over, elsewhere a plain line now and then."""
+    """How far long work has come: on a terminal one line that is written over, elsewhere a line every ten seconds."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream or sys.stderr, clock
-        self.said, self.last = "", 0.0
+        self.last = clock()
 
     def __call__(self, what: str, share: float, more: str = "") -> None:
         """`what` is being done, and this share of it is; `more` is a detail for who looks on."""
         if self.stream.isatty():
             filled = round(BAR * share)
             self._write(f"\r\033[K{what} [{'#' * filled}{'.' * (BAR - filled)}] {share:.0%}{more}")
-        elif what != self.said or self.clock() - self.last >= PLAIN_SECONDS:
-            self.said, self.last = what, self.clock()
+        elif self.clock() - self.last >= PLAIN_SECONDS:
+            self.last = self.clock()
             self._write(f"{what} {share:.0%}{more}\n")
 
     def clear(self) -> None:
@@ -78,6 +78,9 @@ class TerminalCommand(BaseCommand):
         kwargs |= {"formatter_class": TeachingFormatter, "epilog": f"examples:\n{shown}\n\n{CODES}"}
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.description = textwrap.fill(self.help, WIDTH)
+        for action in parser._actions:
+            if "--skip-checks" in action.option_strings:
+                action.help = SUPPRESS
         parser.add_argument("--json", action="store_true", help="answer with one JSON object on standard output")
         return parser
 

@@ -206,20 +206,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_one_line_on_a_terminal_and_a_line_now_and_then_elsewhere() -> None:
+def test_progress_is_one_line_on_a_terminal_and_elsewhere_a_line_every_ten_seconds() -> None:
     now = [0.0]
     on_terminal, elsewhere = Terminal(), io.StringIO()
     meters = [Meter(stream, clock=lambda: now[0]) for stream in (on_terminal, elsewhere)]
     for share in (0.0, 0.25, 0.5, 1.0):
         for meter in meters:
-            meter("copying", share)
+            meter("copying", share, ", slowly")
         now[0] += 4.0
     for meter in meters:
-        meter("sealing", 0.0, " now")
+        meter("sealing", 0.0)
         meter.clear()
     assert on_terminal.getvalue().count("\n") == 0
-    assert "\r\033[Kcopying [############............] 50%" in on_terminal.getvalue()
-    assert elsewhere.getvalue().splitlines() == ["copying 0%", "copying 100%", "sealing 0% now"]
+    assert "\r\033[Kcopying [############............] 50%, slowly" in on_terminal.getvalue()
+    assert elsewhere.getvalue().splitlines() == ["copying 100%, slowly"]
 
 
 def test_every_command_is_in_the_documentation_with_its_examples(settings: Any) -> None:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 # No letters or digits that are read as one another.
 CODE_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 CODE_LENGTH = 10
+SIMULATED = "simulated-"  # before the code of a worker who is nobody; no person's code holds a hyphen
 
 
 def worker_code() -> str:
@@ -61,6 +62,10 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.code
+
+    @property
+    def simulated(self) -> bool:
+        return self.code.startswith(SIMULATED)
 
 
 class PlatformIdentity(models.Model):

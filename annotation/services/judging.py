@@ -40,6 +40,7 @@ def record_judgement(
     skip_reason: str = "",
     response_ms: int | None = None,
     note: str = "",
+    source: str = Judgement.Source.BROWSER,
 ) -> Receipt:
     """One stored judgement. Insert first; whatever stands against it, an answer that is stored already is replayed."""
     lease = statements.lease_of(worker, assignment)
@@ -48,6 +49,7 @@ def record_judgement(
     judgement = _judgement_under(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
+    judgement.source = source
     try:
         done = _store(judgement, lease, note)
     except (IntegrityError, Refused) as refusal:
@@ -88,7 +90,6 @@ def _judgement_under(
         choice=choice,
         skip_reason=(skip_reason or Judgement.SkipReason.OTHER) if choice == Judgement.Choice.SKIP else "",
         lo_was_left=lease.lo_is_left,
-        source=Judgement.Source.BROWSER,
         response_ms=clipped,
         clock_doubtful=clipped != response_ms,
         late=now > lease.expires_at,

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from annotation import statements
 from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker
-from annotation.models.workers import worker_code
+from annotation.models.workers import SIMULATED, worker_code
 from annotation.services.choosing import Chooser, Drawn
 from annotation.services.turns import one_at_a_time
 
@@ -45,7 +45,9 @@ def enrol_once(*, project: Project, traits: dict[str, Any], code: str) -> Worker
             return _newcomer(project, traits, code)
     except IntegrityError:
         worker = Worker.objects.get(project=project, code=code)
-    return worker if worker.state != Worker.State.WITHDRAWN else _newcomer(project, traits, worker_code())
+    if worker.state != Worker.State.WITHDRAWN:
+        return worker
+    return _newcomer(project, traits, (SIMULATED if worker.simulated else "") + worker_code())
 
 
 def _newcomer(project: Project, traits: dict[str, Any], code: str) -> Worker:

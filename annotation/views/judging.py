@@ -21,6 +21,7 @@ from annotation.errors import problem, too_many
 from annotation.forms.joining import JoinForm
 from annotation.forms.judging import JUDGEMENT, RETRACTION, WrongField, checked
 from annotation.models import Assignment, Item, Judgement, Project, Worker
+from annotation.models.workers import SIMULATED
 from annotation.payloads import read_json
 from annotation.refusals import NotOpen, Refused
 from annotation.throttling import too_fast, too_many_join
@@ -113,7 +114,8 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
         form = JoinForm(project, request.POST)
         if not form.is_valid():
             return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)
-        code = code_for_newcomer(request, project)
+        simulated = SIMULATED if request.POST.get("simulated") == "yes" else ""  # to be trusted less, never more
+        code = simulated + code_for_newcomer(request, project)
         remember_worker(response, services.enrol_once(project=project, traits=form.traits(), code=code))
     return response
 
@@ -134,7 +136,8 @@ def task(request: HttpRequest, worker: Worker) -> JsonResponse:
 @workers_only
 def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
     """One judgement stored, the next pairs answered. The same UUID twice: the same receipt."""
-    receipt = services.record_judgement(worker=worker, **checked(JUDGEMENT, read_json(request)))
+    source = Judgement.Source.SIMULATED if worker.simulated else Judgement.Source.BROWSER
+    receipt = services.record_judgement(worker=worker, source=source, **checked(JUDGEMENT, read_json(request)))
     next_task = task_for(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
     body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": next_task}
     return JsonResponse(body, status=201 if receipt.created else 200)

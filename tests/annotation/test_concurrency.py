@@ -67,7 +67,8 @@ def tabs_of(client: Client, count: int) -> list[Client]:
     """As many tabs of the same browser."""
     tabs = [Client(client.port, client.slug, client.headers, seed=n) for n in range(count)]
     for tab in tabs:
-        tab.cookies, tab.token = dict(client.cookies), client.token
+        tab.cookies.update(client.cookies)
+        tab.token = client.token
     return tabs
 
 
@@ -171,7 +172,7 @@ def as_browser(client: Client, worker: Worker) -> Client:
     """The client carries this worker's cookie."""
     page = HttpResponse()
     remember_worker(page, worker)
-    client.cookies = {name: morsel.value for name, morsel in page.cookies.items()}
+    client.cookies.update({name: morsel.value for name, morsel in page.cookies.items()})
     return client
 
 

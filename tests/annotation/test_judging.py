@@ -263,3 +263,20 @@ def test_a_worker_who_types_the_address_of_a_form_is_led_to_the_study(project: P
     wrong = client.get("/s/pets/judgements/")
     assert wrong.status_code == 405
     assert "Nothing was changed." in wrong.text
+
+
+def test_a_visitor_may_declare_itself_simulated_and_its_answers_say_so(client: Client, project: Project) -> None:
+    client.post(f"/s/{project.slug}/join/", {"consent": "on", "simulated": "yes"})
+    task = client.get(f"/s/{project.slug}/task/").json()
+    answer = {"uuid": str(uuid.uuid4()), "assignment": task["pairs"][0]["assignment"], "choice": "left"}
+    assert client.post(f"/s/{project.slug}/judgements/", answer, content_type="application/json").status_code == 201
+    judgement = Judgement.objects.get()
+    assert (judgement.source, judgement.worker.simulated) == ("simulated", True)
+    assert judgement.worker.code.startswith("simulated-")
+    project.refresh_from_db()
+    assert not project.simulated  # what a study is called is not left to visitors
+
+
+def test_whoever_does_not_declare_it_is_a_person(client: Client, project: Project) -> None:
+    client.post(f"/s/{project.slug}/join/", {"consent": "on", "simulated": "no"})
+    assert not Worker.objects.get().simulated

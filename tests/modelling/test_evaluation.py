@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from scipy import stats
 
 from annotation.models import Item, Project
+from annotation.terminal import TerminalCommand
 from modelling.crowdgppl import PairwiseLabels
 from modelling.evaluation import METHODS, TooLittle, compare, estimate, leave_out, predict_then_learn, verdict
 from modelling.inputs import Counts, Inputs, Moment
@@ -113,8 +114,10 @@ def test_where_tastes_differ_the_personal_method_is_found_better_and_no_row_is_w
 
 @pytest.mark.django_db
 def test_the_table_names_every_method_and_too_little_is_said(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shown: list[tuple[object, ...]] = []
+    monkeypatch.setattr(TerminalCommand, "progress", lambda self, *what: shown.append(what))
     run = CommandLine(capsys)
     ended = run("evaluate", "pets")
     assert (ended.code, "too few judgements to hold some back (0 that say something)" in ended.err) == (1, True)
@@ -124,5 +127,6 @@ def test_the_table_names_every_method_and_too_little_is_said(
     ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2)
     assert ended.code == 0, ended.err
     assert all(ended.out.count(name) >= 2 for name in METHODS.values())
+    assert len(shown) == 10
+    assert shown[5] == ("leave-judgements-out", 0.5, ", part 2 of 2, crowdgppl")
     assert "Brackets: 95 % intervals, 3 workers taken as independent." in ended.out
-    assert "leave-judgements-out 0%, part 1 of 2, crowdgppl" in ended.err
