@@ -31,15 +31,16 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 @lru_cache(maxsize=1)
 def cholesky_unit() -> float:
-    """CPU seconds of one Cholesky unit when this process first asked."""
+    """CPU seconds of one Cholesky unit when this process first asked, once it had warmed up."""
+    unit_now()
     return unit_now()
 
 
 def unit_now() -> float:
     """CPU seconds of one Cholesky unit here and now: the median of three measurements.
 
-    In a fresh process it is about twice what it is later, when the memory of its results is no longer given back to
-    the system and asked for again each time.
+    The first measurement of a process is about twice the later ones, in which the memory of its results is no longer
+    given back to the system and asked for again each time.
     """
     A = np.random.default_rng(0).standard_normal((UNIT_SIZE, UNIT_SIZE))
     A = A @ A.T + UNIT_SIZE * np.eye(UNIT_SIZE)

@@ -76,6 +76,12 @@ def update_item_scales(post: Posterior, rho: float = 1.0) -> None:
     post.scale_items.update(post.space.M, post.items.energy, rho)
 
 
+def update_user_scales(post: Posterior) -> None:
+    """eq:qs for the w_c, where they are learned at all."""
+    if post.scale_users.learned.any():
+        post.scale_users.update(len(post.users.W), post.users.energy)
+
+
 def exchange_scales(post: Posterior, user_energy: FloatArray | None = None, n_users: int | None = None) -> FloatArray:
     """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most; returns k.
 
@@ -106,12 +112,12 @@ def iterate(post: Posterior, rules: Rules) -> float:
     post.refresh_users()
     update_sites(post, rules)
     reset_without_labels(post.ledger, post.users, post.s_w)
-    post.scale_users.update(len(post.users.W), post.users.energy)
+    update_user_scales(post)
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
     item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
     if rules.exchange and post.n_components:
         exchange_scales(post)
-        post.scale_users.update(len(post.users.W), post.users.energy)
+        update_user_scales(post)
     update_item_scales(post)
     post.refresh_pairs()
     return relative_change(before, standardised(post))

@@ -11,6 +11,8 @@ import numpy as np
 from .arrays import FloatArray, IntArray
 from .ledger import Bucket, Ledger
 
+LEAST_PRECISION = 1e-20  # of a site, so that one that says nothing can be divided by
+
 
 @dataclass
 class PairMoments:
@@ -109,17 +111,20 @@ def weights_given_items(
 
 
 def few_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Omega = (diag(h) + e^T Lam e)^-1 through an n x n inverse, and e Omega e^T on its diagonal."""
+    """Omega = (diag(h) + e^T Lam e)^-1 through an n x n inverse, and e Omega e^T on its diagonal.
+
+    With a = Lam^1/2 e, a Omega = (I + a diag(1/h) a^T)^-1 a diag(1/h): one product serves both.
+    """
     _, n, C = e.shape
-    root = np.sqrt(lam)
-    eh = e / h[:, None, :]
-    E = eh @ e.swapaxes(1, 2)
-    G = root[:, :, None] * E * root[:, None, :]
+    root = np.sqrt(np.maximum(lam, LEAST_PRECISION))[:, :, None]
+    a = root * e
+    ah = a / h[:, None, :]
+    G = ah @ a.swapaxes(1, 2)
     G[:, np.arange(n), np.arange(n)] += 1.0
-    N: FloatArray = np.asarray(np.linalg.inv(G)) * root[:, :, None] * root[:, None, :]
-    Omega: FloatArray = eh.swapaxes(1, 2) @ (-N @ eh)
+    a_Omega: FloatArray = np.linalg.inv(G) @ ah
+    Omega: FloatArray = ah.swapaxes(1, 2) @ -a_Omega
     Omega[:, np.arange(C), np.arange(C)] += 1.0 / h
-    return Omega, np.asarray(np.einsum("knn->kn", E) - ((E @ N) * E).sum(axis=2))
+    return Omega, np.asarray(np.einsum("knc,knc->kn", e, a_Omega) / root[:, :, 0])
 
 
 def many_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -144,7 +149,8 @@ def update_bucket(
     lam, tau = sites
     m, v = moments
     q = ledger.q[bucket.slots]
-    d_0, e, V_0, V = pairs.d[:, 0][q], pairs.e[q], pairs.V[:, 0][q], pairs.V_taste[q]
+    d_0, V_0 = pairs.d[:, 0][q], pairs.V[:, 0][q]
+    e, V = np.take(pairs.e, q, axis=0), np.take(pairs.V_taste, q, axis=0)
     lam_u, tau_u = lam[bucket.slots], tau[bucket.slots]
     W, Omega, spread = weights_given_items(e, V, lam_u, tau_u - lam_u * d_0, s_w, users.g[bucket.users])
     users.W[bucket.users] = W
