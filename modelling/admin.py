@@ -1,31 +1,35 @@
 """The model's records for administrators: all of them are written by the updater and only shown here."""
 
+from typing import cast
+
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
-from django.forms import ModelForm
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from annotation.admin import ProjectAdmin, ReadOnly
-from annotation.models import Project
+from annotation.models import Project, User
 from annotation.services import audit
 from modelling import exporting
-from modelling.exporting.responses import File, csv_response, zip_response
+from modelling.exporting.catalogue import ARCHIVE, names
+from modelling.exporting.requests import AT_ONCE, ask
+from modelling.exporting.responses import Download
+from modelling.exporting.zips import zipped
 from modelling.models import (
     ComponentName,
     ComponentNumbers,
     ConsensusScore,
+    ExportJob,
     ModelSnapshot,
     ScoreboardEntry,
     SettingsSearch,
     SnapshotArrays,
     UpdaterBeat,
     UpdateState,
-    Webhook,
-    WebhookDelivery,
-    WebhookHost,
 )
-from modelling.versions import shown_of
 
 
 @admin.register(UpdateState)
@@ -93,68 +97,65 @@ class UpdaterBeatAdmin(ReadOnly):
     date_hierarchy = "seen_at"
 
 
-@admin.action(description="Export the rankings of the selected projects (CSV)", permissions=["view"])
-def export_rankings(modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]) -> HttpResponse | None:
-    """One project gives a CSV file, several a zip of them; projects without a ranking are named."""
-    states = UpdateState.objects.filter(project__in=projects, current__isnull=False).select_related(
-        "current__project", "pinned__project"
+EXPORTED = [name for name in names() if name != ARCHIVE]
+
+
+class ExportActionForm(ActionForm):
+    """What the export is of, beside the action."""
+
+    what = forms.ChoiceField(label=gettext_lazy("What:"), choices=lambda: [(n, n) for n in EXPORTED], required=False)
+    format = forms.ChoiceField(
+        label=gettext_lazy("Format:"), choices=lambda: [(n, n) for n in exporting.FORMATS], required=False
     )
-    snapshots = [snapshot for state in states.order_by("project__slug") if (snapshot := shown_of(state))]
-    for project in projects.exclude(pk__in=[snapshot.project_id for snapshot in snapshots]):
-        modeladmin.message_user(request, _("%s has no ranking yet.") % project, messages.WARNING)
-    for snapshot in snapshots:
-        audit(snapshot.project, request.user, "exported the ranking", {"version": snapshot.number})  # type: ignore[arg-type]
-    if not snapshots:
+
+
+@admin.action(description=gettext_lazy("Export the selected projects"), permissions=["view"])
+def export_projects(
+    modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]
+) -> HttpResponseBase | None:
+    """One project gives a file, several a zip of them; large ones are made by the updater; what cannot be is named."""
+    what = request.POST.get("what") or "ranking"
+    format = (request.POST.get("format") or "csv") if what in exporting.TABLES else ""
+    exports = []
+    for project in projects.order_by("slug"):
+        try:
+            exports += _export_of(modeladmin, request, project, what, format)
+        except exporting.NoExport as refusal:
+            modeladmin.message_user(request, f"{project}: {refusal}", messages.WARNING)
+    if not exports:
         return None
-    tables = [(snapshot.project, exporting.table(snapshot.project, "ranking")) for snapshot in snapshots]
-    files = [
-        File(exporting.file_name(project, table, "csv"), b"".join(exporting.pieces(table, "csv")))
-        for project, table in tables
-    ]
-    return csv_response(files[0]) if len(files) == 1 else zip_response("rankings.zip", files)
+    if len(exports) == 1:
+        return Download(exports[0].name, exports[0].pieces(), exports[0].content_type)
+    return Download(f"{what}.zip", zipped({each.name: each.pieces for each in exports}), "application/zip")
 
 
-# Projects are annotation's rows, and annotation knows nothing of rankings: the action is hung on from here.
-ProjectAdmin.actions = [export_rankings]  # type: ignore[misc]
+def _export_of(
+    modeladmin: ProjectAdmin, request: HttpRequest, project: Project, what: str, format: str
+) -> list[exporting.Export]:
+    """The file, or none where it is large: then the project's page has it later."""
+    user, point = cast(User, request.user), exporting.point_of(project)
+    export = exporting.export_at(point, what, format)
+    if export.rows > AT_ONCE:
+        ask(project=project, user=user, point=point, what=what, format=format)
+        words = _("%s: the file is made in the background; it will be on the project's page of exports.")
+        modeladmin.message_user(request, words % project)
+        return []
+    audit(project, user, f"exported {what}", {"version": export.version, "as_of_seq": export.as_of_seq})
+    return [export]
 
 
-@admin.register(WebhookHost)
-class WebhookHostAdmin(admin.ModelAdmin):
-    """The servers that owners may send webhooks to. Taking one off the list ends deliveries to it at once."""
-
-    list_display = ["host", "port", "note", "created_at"]
-    search_fields = ["host", "note"]
-    date_hierarchy = "created_at"
-
-    def save_model(self, request: HttpRequest, obj: WebhookHost, form: ModelForm, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        audit(None, request.user, "listed a host for webhooks", {"host": str(obj)})  # type: ignore[arg-type]
-
-    def delete_model(self, request: HttpRequest, obj: WebhookHost) -> None:
-        super().delete_model(request, obj)
-        audit(None, request.user, "took a host for webhooks off the list", {"host": str(obj)})  # type: ignore[arg-type]
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[WebhookHost]) -> None:
-        for host in queryset:
-            self.delete_model(request, host)
+# Projects are annotation's rows, and annotation knows nothing of exports: the action is hung on from here.
+ProjectAdmin.actions = [export_projects]  # type: ignore[misc]
+ProjectAdmin.action_form = ExportActionForm
 
 
-@admin.register(Webhook)
-class WebhookAdmin(ReadOnly):
-    list_display = ["url", "project", "on_version", "on_goal", "active", "told_version"]
-    list_filter = ["active", "project"]
-    search_fields = ["url", "project__title", "project__slug"]
-    exclude = ["salt"]
-    list_select_related = ["project"]
-
-
-@admin.register(WebhookDelivery)
-class WebhookDeliveryAdmin(ReadOnly):
-    list_display = ["uuid", "webhook", "event", "state", "attempts", "status", "created_at", "ended_at"]
-    list_filter = ["state", "event"]
-    search_fields = ["=uuid", "webhook__url"]
-    list_select_related = ["webhook"]
-    date_hierarchy = "created_at"
+@admin.register(ExportJob)
+class ExportJobAdmin(ReadOnly):
+    list_display = ["project", "what", "format", "asked_by", "asked_at", "state", "bytes"]
+    list_filter = ["state", "what", "project"]
+    search_fields = ["project__title", "project__slug", "name"]
+    list_select_related = ["project", "asked_by"]
+    date_hierarchy = "asked_at"
 
 
 @admin.register(ComponentName)

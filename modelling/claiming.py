@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import Moment, moment_of
-from modelling.models import ModelSnapshot, SettingsSearch, UpdaterBeat, UpdateState, WebhookDelivery
+from modelling.models import ExportJob, ModelSnapshot, SettingsSearch, UpdaterBeat, UpdateState, WebhookDelivery
 from modelling.snapshots import CODE_VERSION
 from modelling.troubles import KILLED, words_for
 
@@ -92,7 +92,7 @@ def owner_here() -> str:
 def release_claims_of_the_dead() -> None:
     """Claims of updaters that were killed on this machine, whatever they were at, need not run out first."""
     host = f"{socket.gethostname()[:25]}-"
-    for kind in (UpdateState, SettingsSearch, WebhookDelivery):
+    for kind in (UpdateState, SettingsSearch, ExportJob, WebhookDelivery):
         claims = kind._default_manager.filter(lease_until__isnull=False)
         for owner in set(claims.filter(owner__startswith=host).values_list("owner", flat=True)):
             pid = owner.removeprefix(host)

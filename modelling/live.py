@@ -7,7 +7,7 @@ watched projects are; what changed goes to their groups, at most one message a s
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,7 +24,7 @@ from redis.exceptions import RedisError
 from annotation.access import Role, may
 from annotation.models import EventHead, Project
 from modelling.dashboards.freshness import mark_of
-from modelling.models import SettingsSearch, UpdateState
+from modelling.models import ExportJob, Job, SettingsSearch, UpdateState
 from modelling.versions import shown_of
 
 log = logging.getLogger("concord.live")
@@ -181,12 +181,15 @@ def standings(project_ids: list[int]) -> dict[int, Standing]:
     """Of each project: the version its pages show, its last event, and a sign for everything else they say."""
     states = UpdateState.objects.filter(project__in=project_ids).select_related("current", "pinned")
     state_of = {state.project_id: state for state in states}
-    searches = SettingsSearch.objects.filter(project__in=project_ids).order_by("asked_at")
-    search_of = {search.project_id: search for search in searches}
+    jobs_of: dict[int, list[Job]] = defaultdict(list)
+    for kind in (SettingsSearch, ExportJob):
+        newest = {job.project_id: job for job in kind.objects.filter(project__in=project_ids).order_by("asked_at")}
+        for pk, job in newest.items():
+            jobs_of[pk].append(job)
     heads = EventHead.objects.filter(project__in=project_ids).values_list("project", "sequence")
-    return {pk: _standing(state_of.get(pk, UpdateState()), search_of.get(pk), labels) for pk, labels in heads}
+    return {pk: _standing(state_of.get(pk, UpdateState()), jobs_of[pk], labels) for pk, labels in heads}
 
 
-def _standing(state: UpdateState, search: SettingsSearch | None, labels: int) -> Standing:
+def _standing(state: UpdateState, jobs: list[Job], labels: int) -> Standing:
     shown = shown_of(state)
-    return {"revision": shown.number if shown else 0, "labels": labels, "mark": mark_of(state, search)}
+    return {"revision": shown.number if shown else 0, "labels": labels, "mark": mark_of(state, jobs)}

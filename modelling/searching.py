@@ -6,27 +6,24 @@ lets go, so that updates never wait for more than one candidate. A killed update
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
-from django.db import IntegrityError, connection, transaction
-from django.db.models import QuerySet
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 from numpy.typing import NDArray
 
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling.claiming import beat, unheld
 from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
 from modelling.inputs import Inputs, read_inputs
+from modelling.jobs import WENT_WRONG, LostJob, alive, claim, give_up, let_go
 from modelling.model_settings import (
     NEAR,
     NONE,
@@ -42,8 +39,6 @@ from modelling.models import SettingsSearch
 
 log = logging.getLogger("concord.searching")
 
-LEASE = timedelta(minutes=10)  # of one candidate: a few fits
-BEAT_SECONDS = 5.0
 PARTS = 4
 COMPONENTS = {
     0: gettext_noop("one ranking for all"),
@@ -70,15 +65,10 @@ TOO_LITTLE = gettext_noop(
     "There are too few judgements to hold some back: no judgement compares two items of one part. "
     "Ask again when there are more."
 )
-WENT_WRONG = gettext_noop("Something went wrong on the server. Nothing was changed; the log says what it was.")
 
 
 class TooLittle(Exception):
     """The judgements do not suffice to hold some back."""
-
-
-class LostSearch(Exception):
-    """Another updater has taken over; what this one found is thrown away."""
 
 
 @dataclass(frozen=True)
@@ -122,50 +112,24 @@ def settings_of(project: Project, name: str) -> ModelSettings | None:
 
 def search_one(owner: str) -> bool:
     """Tries one candidate of one search; False where nobody has asked."""
-    search = _claim(owner)
+    search = claim(SettingsSearch, owner)
     if search is None:
         return False
     try:
-        _try_next(search, owner)
-    except LostSearch:
+        _try_next(search)
+    except LostJob:
         log.warning("another updater took the search over", extra={"project": search.project.slug})
     except TooLittle:
-        _give_up(search, owner, TOO_LITTLE)
+        give_up(search, TOO_LITTLE)
     except Unusable as refusal:
-        _give_up(search, owner, str(refusal))
+        give_up(search, str(refusal))
     except Exception:  # the boundary of a background job: say it and go on with the others
         log.exception("the search failed", extra={"project": search.project.slug})
-        _give_up(search, owner, WENT_WRONG)
+        give_up(search, WENT_WRONG)
     return True
 
 
-def _give_up(search: SettingsSearch, owner: str, words: str) -> None:
-    ended = {"state": State.FAILED, "words": words, "ended_at": timezone.now(), "progress": {}}
-    SettingsSearch.objects.filter(pk=search.pk, owner=owner).update(owner="", lease_until=None, **ended)
-
-
-def _claim(owner: str) -> SettingsSearch | None:
-    """The search that has waited longest and that is now ours."""
-    for search in _free().order_by("asked_at"):
-        if _free().filter(pk=search.pk).update(owner=owner, lease_until=timezone.now() + LEASE, state=State.RUNNING):
-            search.owner = owner
-            return search
-    return None
-
-
-def _free() -> QuerySet[SettingsSearch]:
-    searches = SettingsSearch.objects.select_related("project")
-    return searches.filter(unheld(timezone.now()), state__in=[State.WAITING, State.RUNNING])
-
-
-def _write(search: SettingsSearch, owner: str, **facts: Any) -> None:
-    """What was found is in the row and the row is free again, if it is still ours."""
-    ours = SettingsSearch.objects.filter(pk=search.pk, owner=owner, state=State.RUNNING)
-    if not ours.update(**{"owner": "", "lease_until": None, **facts}):
-        raise LostSearch
-
-
-def _try_next(search: SettingsSearch, owner: str) -> None:
+def _try_next(search: SettingsSearch) -> None:
     now = ModelSettings.of(search.project.model_settings)
     bench = bench_of(search.pk, search.asked_at, now.n_inducing_items)
     trials = list(trials_for(now, bench))
@@ -179,30 +143,11 @@ def _try_next(search: SettingsSearch, owner: str) -> None:
     table = sorted(done, key=lambda row: row["loss"])
     if len(left) > 1:
         progress = {"done": len(done), "of": len(trials), **ground}
-        _write(search, owner, table=table, progress=progress, words=bench.words)
+        let_go(search, table=table, progress=progress, words=bench.words)
         return
     ended = {"state": State.DONE, "ended_at": timezone.now(), "progress": {}}
-    _write(search, owner, table=table, winner=table[0]["settings"], words=bench.words, **ended)
+    let_go(search, table=table, winner=table[0]["settings"], words=bench.words, **ended)
     bench_of.cache_clear()
-
-
-@contextmanager
-def alive() -> Iterator[None]:
-    """Says every few seconds that this updater lives: a candidate takes longer than anybody waits for such a sign."""
-    over = Event()
-
-    def say() -> None:
-        while not over.wait(BEAT_SECONDS):
-            beat()
-        connection.close()
-
-    thread = Thread(target=say, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @lru_cache(maxsize=1)

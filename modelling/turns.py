@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from modelling.claiming import Tell
+from modelling.exporting.requests import export_one
 from modelling.models import ModelSnapshot
 from modelling.searching import search_one
 from modelling.updating import run_one
@@ -18,4 +19,6 @@ def take_turn(owner: str, tell: Tell | None = None) -> Turn:
     """A version for whoever has waited longest, one message; and, when nobody waits for either, what can be put off."""
     version = run_one(owner, tell=tell)
     delivered = deliver_one(owner)
-    return Turn(version, version is not None or delivered or search_one(owner))
+    if version is not None or delivered:
+        return Turn(version, True)
+    return Turn(None, export_one(owner, lambda: run_one(owner, tell=tell)) or search_one(owner))

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from modelling import downloads, steering, views, webhook_views
+from modelling import downloads, exports, steering, views, webhook_views
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
@@ -23,6 +23,8 @@ urlpatterns = [
         downloads.worker_judgements,
         name="worker_judgements_csv",
     ),
+    path("projects/<slug:slug>/exports/", exports.exports, name="exports"),
+    path("projects/<slug:slug>/exports/<int:number>/", exports.file, name="export_file"),
     path("projects/<slug:slug>/new-argument/", views.new_argument, name="new_argument"),
     path("projects/<slug:slug>/pairs/", views.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", views.components, name="components"),

@@ -152,6 +152,8 @@ STORAGES = {
 
 # Called by `serve` before the first page: every static file is in its place.
 COLLECT_STATIC = "config.static.collect"
+# Called by `reproduce`: the variables of a process that has an empty database of its own.
+FRESH_ENVIRONMENT = "config.profiles.fresh_environment"
 # Dotted names called after each committed judgement, with the project's id.
 AFTER_JUDGEMENT: list[str] = []
 # The Celery application that carries hints to updaters; empty where the updater looks by itself.

@@ -1,6 +1,7 @@
 """Which version a page shows, how far behind the newest judgement it is, and what the updater is doing about it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,7 @@ from django.utils.translation import ngettext
 
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import PREFERENCE, moment_of
-from modelling.models import ModelSnapshot, SettingsSearch, UpdateState
+from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, UpdateState
 from modelling.versions import pinned_of
 
 LARGEST_SHARE = 0.99  # a fit that still runs is never shown as done
@@ -177,7 +178,7 @@ def _moment(at: datetime | None) -> str:
 def freshness_of(project: Project) -> Freshness:
     """The version to show, and what was saved or taken back after it."""
     state = UpdateState.objects.filter(project=project).select_related("current", "pinned").first() or UpdateState()
-    search = SettingsSearch.objects.filter(project=project).first()
+    jobs = [kind.objects.filter(project=project).first() for kind in (SettingsSearch, ExportJob)]
     pinned = pinned_of(state) if state.current else None
     last = pinned.last_sequence if pinned else state.done_sequence
     labels = moment_of(project).sequence
@@ -193,7 +194,7 @@ def freshness_of(project: Project) -> Freshness:
         condition=state.condition,
         words=state.words,
         progress=Progress.of(state.progress),
-        mark=mark_of(state, search),
+        mark=mark_of(state, [job for job in jobs if job]),
     )
 
 
@@ -204,9 +205,9 @@ def _since(project: Project, last: int) -> tuple[int, int]:
     return came.count(), gone.filter(judgement__choice__in=list(PREFERENCE)).count()
 
 
-def mark_of(state: UpdateState, search: SettingsSearch | None) -> str:
+def mark_of(state: UpdateState, jobs: Sequence[Job]) -> str:
     """A short sign that changes with anything a page says about the updater: what it has done, why not, how far."""
     pointers = [state.current_id, state.pinned_id, state.done_sequence]
-    asked = [search.pk, search.state, search.progress] if search else []
-    said = json.dumps([*pointers, state.condition, state.words, state.progress, *asked], sort_keys=True)
+    asked = [[job.pk, job.state, job.progress] for job in jobs]
+    said = json.dumps([*pointers, state.condition, state.words, state.progress, asked], sort_keys=True)
     return f"{crc32(said.encode()):08x}"

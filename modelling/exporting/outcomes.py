@@ -49,7 +49,9 @@ def components(point: Point) -> Table:
 
 
 def _component_rows(point: Point) -> Iterator[tuple[Any, ...]]:
+    place = [column.name for column in COMPONENT].index("in_use")
     for *facts, _version, _sequence in components_facts.component_rows(point.known):
+        facts[place] = bool(facts[place])
         yield tuple(facts)
 
 

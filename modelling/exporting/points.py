@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from annotation.models import Project
 from modelling.inputs import moment_of
 from modelling.models import ModelSnapshot
-from modelling.versions import knows_the_erased, shown_snapshot
+from modelling.versions import knowing_the_erased, knows_the_erased, shown_snapshot
 
 MOST_DIGITS = 18  # of a sequence: more do not fit into the database
 
@@ -61,17 +61,12 @@ def _named(project: Project, number: int) -> ModelSnapshot:
     snapshot = ModelSnapshot.objects.filter(project=project, number=number).select_related("project").first()
     if snapshot is None:
         raise NoExport(_("There is no version %(number)d of this project's model.") % {"number": number})
-    return _allowed(snapshot)
+    if knows_the_erased(snapshot):
+        words = _("Version %(number)d knows people who were erased since; it cannot be exported any more.")
+        raise NoExport(words % {"number": number})
+    return snapshot
 
 
 def _newest_until(project: Project, sequence: int) -> ModelSnapshot | None:
     versions = ModelSnapshot.objects.filter(project=project, last_sequence__lte=sequence).select_related("project")
-    newest = versions.order_by("-number").first()
-    return _allowed(newest) if newest else None
-
-
-def _allowed(snapshot: ModelSnapshot) -> ModelSnapshot:
-    if knows_the_erased(snapshot):
-        words = _("Version %(number)d knows people who were erased since; it cannot be exported any more.")
-        raise NoExport(words % {"number": snapshot.number})
-    return snapshot
+    return versions.exclude(pk__in=knowing_the_erased(project.pk).values("pk")).order_by("-number").first()

@@ -31,11 +31,8 @@ def _utility_pages(point: Point, fitted: Fitted) -> Iterator[Page]:
         users = np.array(known[start : start + at_once], dtype=np.int64)
         mean, sd = fitted.model.predict_utilities(users=users, items=fitted.ranked, return_std=True)
         names = [codes[pk] for pk in fitted.worker_ids[users].tolist()]
-        yield [
-            (name, key, float(mean[row, column]), float(sd[row, column]))
-            for column, name in enumerate(names)
-            for row, key in enumerate(keys)
-        ]
+        workers = [name for name in names for _ in keys]
+        yield [workers, keys * len(names), mean.T.ravel().tolist(), sd.T.ravel().tolist()]
 
 
 def _ranked(point: Point, fitted: Fitted) -> list[tuple[str, str]]:
@@ -67,8 +64,6 @@ def _pair_pages(point: Point, fitted: Fitted) -> Iterator[Page]:
             others = later[start : start + PAGE]
             a, b = fitted.ranked[np.full(len(others), first)], fitted.ranked[others]
             chances = fitted.model.predict_consensus_proba(a, b).tolist()
-            key, group = names[first]
-            yield [
-                (key, names[other][0], group if group == names[other][1] else "", chance)
-                for other, chance in zip(others.tolist(), chances, strict=True)
-            ]
+            (key, group), met = names[first], [names[other] for other in others.tolist()]
+            groups = [group if group == other else "" for _, other in met]
+            yield [[key] * len(met), [other for other, _ in met], groups, chances]

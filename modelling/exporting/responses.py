@@ -1,8 +1,6 @@
-"""Files as answers to a browser: whole, zipped, or piece by piece. No name holds anything that a person typed."""
+"""Files as answers to a browser: whole, or piece by piece. No name holds anything that a person typed."""
 
 import asyncio
-import io
-import zipfile
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 
 from annotation.models import Project
 from modelling.exporting.formats import CONTENT_TYPES, pieces
-from modelling.exporting.tables import Column, Table, file_name
+from modelling.exporting.tables import Column, Table, file_name, in_pages
 
 STREAMS = 2  # threads that read for downloads; none of them answers a request
 
@@ -30,21 +28,12 @@ class File:
 
 def table_csv(name: str, columns: list[str], rows: Iterable[list[Any]]) -> File:
     """The table of a page, or the numbers behind a picture."""
-    page = [tuple(row) for row in rows]
-    plain = Table(name, [Column(column, object) for column in columns], lambda: [page], len(page), None, 0)
+    plain = Table(name, [Column(column, object) for column in columns], lambda: in_pages(rows), 0, None, 0)
     return File(f"{name}.csv", b"".join(pieces(plain, "csv")))
 
 
 def csv_response(file: File) -> HttpResponse:
     return HttpResponse(file.content, content_type=CONTENT_TYPES["csv"], headers=_attachment(file.name))
-
-
-def zip_response(name: str, files: list[File]) -> HttpResponse:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            archive.writestr(file.name, file.content)
-    return HttpResponse(packed.getvalue(), content_type="application/zip", headers=_attachment(name))
 
 
 def _attachment(name: str) -> dict[str, str]:

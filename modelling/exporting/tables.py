@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from annotation.models import Project
 from modelling.exporting.points import Point
 
 Row = tuple[Any, ...]
-Page = list[Row]
+Cells = tuple[Any, ...] | list[Any]
+Page = list[Cells]  # the cells of each column: converted, packed and written much faster than row by row
 Kind = type[int] | type[float] | type[str] | type[bool] | type[datetime] | type[object]
 
 PAGE = 5000  # rows read and written at a time
@@ -51,7 +52,7 @@ class Table:
 
     @property
     def rows(self) -> Iterator[Row]:
-        return chain.from_iterable(self.pages())
+        return chain.from_iterable(zip(*page, strict=True) for page in self.pages())
 
 
 def stamped(name: str, point: Point, own: list[Column], pages: Callable[[], Iterable[Page]], size: int) -> Table:
@@ -67,27 +68,23 @@ def of_version(name: str, point: Point, own: list[Column], pages: Callable[[], I
 def _table(
     name: str, own: list[Column], pages: Callable[[], Iterable[Page]], size: int, version: int | None, as_of_seq: int
 ) -> Table:
-    end = (version, as_of_seq)
-
     def with_end() -> Iterator[Page]:
-        return ([(*row, *end) for row in page] for page in pages())
+        return ([*page, [version] * len(page[0]), [as_of_seq] * len(page[0])] for page in pages())
 
     return Table(name, [*own, *STAMP], with_end, size, version, as_of_seq)
 
 
-def in_pages(rows: Iterable[Row]) -> Iterator[Page]:
+def in_pages(rows: Iterable[Cells]) -> Iterator[Page]:
     """Rows that come one by one, in pages."""
-    page: Page = []
-    for row in rows:
-        page.append(row)
-        if len(page) == PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
+    rows = iter(rows)
+    while some := list(islice(rows, PAGE)):
+        yield list(zip(*some, strict=True))
 
 
 def file_name(project: Project, table: Table, format: str) -> str:
     """Says what the file is and of which point: a slug, known words and numbers, safe in a header."""
-    version = "" if table.version is None else f"-v{table.version}"
-    return f"{project.slug}-{table.name}-seq{table.as_of_seq}{version}.{format}"
+    return name_at(project, table.name, table.version, table.as_of_seq, format)
+
+
+def name_at(project: Project, what: str, version: int | None, as_of_seq: int, format: str) -> str:
+    return f"{project.slug}-{what}-seq{as_of_seq}{'' if version is None else f'-v{version}'}.{format}"

@@ -2,13 +2,16 @@
 
 from modelling.models.components import ComponentName, ComponentNumbers
 from modelling.models.snapshots import ConsensusScore, ModelSnapshot, ScoreboardEntry, SnapshotArrays
-from modelling.models.updates import SettingsSearch, UpdaterBeat, UpdateState
+from modelling.models.updates import ExportJob, ExportPiece, Job, SettingsSearch, UpdaterBeat, UpdateState
 from modelling.models.webhooks import Webhook, WebhookDelivery, WebhookHost
 
 __all__ = [
     "ComponentName",
     "ComponentNumbers",
     "ConsensusScore",
+    "ExportJob",
+    "ExportPiece",
+    "Job",
     "ModelSnapshot",
     "ScoreboardEntry",
     "SettingsSearch",

@@ -42,8 +42,8 @@ class UpdateState(models.Model):
         return f"{self.project_id}: learned up to {self.done_sequence}"
 
 
-class SettingsSearch(models.Model):
-    """A request to choose the model's settings by leaving groups of items out, and what came of it."""
+class Job(models.Model):
+    """Something that somebody asked for and the updater does when no project is behind (`jobs.py`)."""
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting for the updater")
@@ -51,29 +51,79 @@ class SettingsSearch(models.Model):
         DONE = "done", _("done")
         FAILED = "failed", _("could not be done")
 
-    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="settings_searches")
+    project: models.ForeignKey
+    project_id: int
     asked_by = models.ForeignKey("annotation.User", null=True, on_delete=models.SET_NULL, related_name="+")
     asked_at = models.DateTimeField(auto_now_add=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     owner = models.CharField(max_length=40, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     progress = models.JSONField(default=dict, blank=True)
-    table = models.JSONField(default=list, blank=True, help_text=_("Every candidate with its losses, best first."))
-    winner = models.JSONField(default=dict, blank=True)
     words = models.TextField(blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        verbose_name_plural = "settings searches"
+        abstract = True
         ordering = ["-asked_at"]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.state}"
+
+
+class SettingsSearch(Job):
+    """A request to choose the model's settings by leaving groups of items out, and what came of it."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="settings_searches")
+    table = models.JSONField(default=list, blank=True, help_text=_("Every candidate with its losses, best first."))
+    winner = models.JSONField(default=dict, blank=True)
+
+    class Meta(Job.Meta):
+        verbose_name_plural = "settings searches"
         constraints = [
             models.UniqueConstraint(
                 fields=["project"], condition=Q(state__in=["waiting", "running"]), name="one_search_at_a_time"
             )
         ]
 
+
+class ExportJob(Job):
+    """A file too large to make while somebody waits: what it is of, and where it is until it is thrown away."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="export_jobs")
+    what = models.CharField(max_length=30)
+    format = models.CharField(max_length=10, blank=True)
+    sequence = models.PositiveBigIntegerField(help_text=_("The last event it speaks of."))
+    version = models.PositiveIntegerField(default=0, help_text=_("0 where there is none."))
+    inputs_revision = models.PositiveBigIntegerField(
+        default=0, help_text=_("Of an archive: the fit from scratch that it waits for has at least this one.")
+    )
+    licence = models.CharField(max_length=200, blank=True)
+    name = models.CharField(max_length=200, blank=True)
+    bytes = models.PositiveBigIntegerField(default=0)
+    sha256 = models.CharField(max_length=64, blank=True)
+
+    class Meta(Job.Meta):
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "what", "format", "sequence", "version"],
+                condition=Q(state__in=["waiting", "running"]),
+                name="one_export_of_a_point",
+            )
+        ]
+
+
+class ExportPiece(models.Model):
+    """A part of an export's file, where several machines must read it; small, so that memory stays small."""
+
+    job = models.ForeignKey(ExportJob, on_delete=models.CASCADE, related_name="pieces")
+    number = models.PositiveIntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="export_piece_once")]
+
     def __str__(self) -> str:
-        return f"{self.project_id}: {self.state}"
+        return f"{self.job_id}: {self.number}"
 
 
 class UpdaterBeat(models.Model):

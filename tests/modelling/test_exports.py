@@ -18,7 +18,7 @@ from modelling.updating import run_one
 
 pytestmark = pytest.mark.django_db
 
-ADMIN_ACTION = {"action": "export_rankings"}
+ADMIN_ACTION = {"action": "export_projects", "what": "ranking", "format": "csv"}
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def test_page_administration_and_command_write_the_same_bytes(
     selected = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id]}
     from_admin = admin_client.post("/admin/annotation/project/", selected)
     from_page = log_in(owner).get("/projects/pets/ranking.csv")
-    assert (tmp_path / "r.csv").read_bytes() == from_page.getvalue() == from_admin.content
+    assert (tmp_path / "r.csv").read_bytes() == from_page.getvalue() == from_admin.getvalue()
 
 
 def test_a_project_without_a_ranking_is_named(snapshot: ModelSnapshot, owner: User, admin_client: Client) -> None:
     other = services.create_project(owner=owner, slug="more", title="More")
     only_empty = {**ADMIN_ACTION, "_selected_action": [other.pk]}
-    assert "More has no ranking yet." in admin_client.post("/admin/annotation/project/", only_empty, follow=True).text
+    assert "More: This project has no ranking yet" in admin_client.post("/admin/annotation/project/", only_empty, follow=True).text
 
 
 def test_two_rankings_make_a_zip_of_two_files(
@@ -76,7 +76,7 @@ def test_two_rankings_make_a_zip_of_two_files(
     assert run_one("test") is not None
     both = {**ADMIN_ACTION, "_selected_action": [snapshot.project_id, other.pk]}
     answer = admin_client.post("/admin/annotation/project/", both)
-    names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    names = zipfile.ZipFile(io.BytesIO(answer.getvalue())).namelist()
     assert names == ["more-ranking-seq1-v1.csv", "pets-ranking-seq8-v1.csv"]
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation import services
 from annotation.models import AuditEntry, Item, Project, User, Worker
 from annotation.services import Receipt
-from modelling import claiming, searching
+from modelling import claiming, jobs, searching
 from modelling.models import SettingsSearch, UpdateState
 
 pytestmark = pytest.mark.django_db
@@ -245,7 +245,7 @@ def test_the_updater_searches_when_no_project_is_behind(
 @pytest.mark.django_db(transaction=True)
 def test_an_updater_that_searches_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     beaten = Event()
-    monkeypatch.setattr(searching, "BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(searching, "beat", beaten.set)
-    with searching.alive():
+    monkeypatch.setattr(jobs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "beat", beaten.set)
+    with jobs.alive():
         assert beaten.wait(10)
