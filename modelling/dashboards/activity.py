@@ -152,7 +152,7 @@ def over_time(standing: Any) -> Picture:
     layout = {
         "xaxis": {"type": "date", **_room_around([row[0] for row in rows], step)},
         "yaxis": axis(unit, rangemode="tozero"),
-        "yaxis2": axis(_("so far"), overlaying="y", side="right", rangemode="tozero", showgrid=False),
+        "yaxis2": axis(_("so far"), overlaying="y", side="right", rangemode="tozero", tickmode="auto", showgrid=False),
     }
     table = Table([_("From"), unit, _("so far")], [list(row) for row in zip(times, counts, so_far, strict=True)])
     words = _("%(n)d answers so far; the most %(unit)s were %(most)d.") % {

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.template.defaultfilters import floatformat  # rounds as the table beside it; number_format cuts off
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
@@ -53,7 +54,7 @@ def in_one_line(project: Project, upto: int) -> str:
     shares = [sums[method].accuracy for method in (Method.PERSONAL, Method.CONSENSUS) if method in sums]
     if len(shares) < 2 or None in shares:
         return ""
-    own, crowd = (number_format(100 * (share or 0.0), decimal_pos=0) for share in shares)
+    own, crowd = (floatformat(100 * (share or 0.0), 0) for share in shares)
     return _("The personal model foretold %(own)s %% of new answers, the consensus %(crowd)s %%.") % {
         "own": own,
         "crowd": crowd,
@@ -78,7 +79,7 @@ def _summary(sums: dict[str, Sums], losses: dict[str, float]) -> str:
     own = losses[Method.PERSONAL]
     gain = min((loss for method, loss in losses.items() if method != Method.PERSONAL), default=own) - own
     facts = {
-        "right": number_format(100 * personal.accuracy, decimal_pos=1),
+        "right": floatformat(100 * personal.accuracy, 1),
         "labels": number_format(personal.decided, force_grouping=True),
     }
     told = _("The personal model foretold %(right)s %% of %(labels)s new decided judgements right.") % facts

@@ -82,7 +82,7 @@ def calibration_gap(sums: Sums) -> float:
     return sum(gaps) / sums.labels if sums.labels else 0.0
 
 
-_BELOW = {"orientation": "h", "y": -0.25}
+_BELOW = {"orientation": "h", "y": -0.4, "yanchor": "top"}
 
 
 def _scored(sums: dict[str, Sums]) -> list[Method]:

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from annotation.models import Project, User
-from modelling.dashboards.foretold import scoreboard
+from modelling.dashboards.foretold import in_one_line, scoreboard
 from modelling.dashboards.foretold_pictures import calibration_gap
 from modelling.models import ModelSnapshot, ScoreboardEntry
 from modelling.scoreboard import score
@@ -49,6 +49,17 @@ def test_the_scoreboard_says_whether_the_personal_model_earns_its_keep(
     text = log_in(owner).get("/projects/pets/model/").text
     assert "The personal model foretold 75.0 % of 16 new decided judgements right." in text
     assert said in text
+
+
+def test_words_and_table_round_alike(project: Project, owner: User, three, log_in: Callable[[User], Client]) -> None:
+    for method in ("personal", "consensus"):
+        scored(three[1], method, 4.0)
+    ScoreboardEntry.objects.filter(method="personal").update(labels=66, decided=59, correct=29)  # 49.15 %
+    ScoreboardEntry.objects.filter(method="consensus").update(labels=66, decided=59, correct=30)  # 50.85 %
+    text = log_in(owner).get("/projects/pets/model/").text
+    assert "foretold 49.2 % of 59 new decided" in text
+    assert text.count("49.2 %") == 2
+    assert in_one_line(project, 3) == "The personal model foretold 49 % of new answers, the consensus 51 %."
 
 
 def test_the_scoreboard_stops_at_the_version_that_is_shown(project: Project, owner: User, three) -> None:
