@@ -1,4 +1,4 @@
-"""A small study with everything an export must cope with: ties, skips, undos, formulas, line breaks, two texts of one key."""
+"""A small study with everything an export must cope with: ties, skips, undos, formulas, tabs and line breaks."""
 
 import csv
 import io

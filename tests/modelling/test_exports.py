@@ -63,7 +63,8 @@ def test_page_administration_and_command_write_the_same_bytes(
 def test_a_project_without_a_ranking_is_named(snapshot: ModelSnapshot, owner: User, admin_client: Client) -> None:
     other = services.create_project(owner=owner, slug="more", title="More")
     only_empty = {**ADMIN_ACTION, "_selected_action": [other.pk]}
-    assert "More: This project has no ranking yet" in admin_client.post("/admin/annotation/project/", only_empty, follow=True).text
+    page = admin_client.post("/admin/annotation/project/", only_empty, follow=True).text
+    assert "More: This project has no ranking yet" in page
 
 
 def test_two_rankings_make_a_zip_of_two_files(
