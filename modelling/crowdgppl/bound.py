@@ -25,7 +25,8 @@ def expected_loglik(post: Posterior) -> float:
     """The data term, z taken as Gaussian with its first two moments."""
     ledger = post.ledger
     m, v = present_moments(ledger, post.pairs, post.users)
-    value = expected_log(m[:-1], v[:-1], ledger.y[:-1])
+    a = post.sharpness(slice(None, -1))
+    value = expected_log(a * m[:-1], a * a * v[:-1], ledger.y[:-1])
     return float((ledger.weight[:-1] * value).sum())
 
 

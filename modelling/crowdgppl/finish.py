@@ -167,10 +167,10 @@ def settle_rest(post: Posterior, finish: Finish, rules: Rules, users: IntArray |
         K = E @ E.swapaxes(1, 2) if E.shape[1] <= E.shape[2] else None
         offset = offsets(post, t, bucket)
         lam, tau = finish.lam[bucket.slots], finish.tau[bucket.slots]
-        y, weight = post.ledger.y[bucket.slots], post.ledger.weight[bucket.slots]
+        y, weight, a = post.ledger.y[bucket.slots], post.ledger.weight[bucket.slots], post.sharpness(bucket.slots)
         for _ in range(REST_SWEEPS):
             mean, variance = rest_moments(E, K, lam, tau - lam * offset)
-            update_in_place(lam, tau, offset + mean, variance, y, weight, rules.likelihood, REST_DAMPING)
+            update_in_place(lam, tau, offset + mean, variance, y, weight, rules.likelihood, REST_DAMPING, a)
         finish.lam[bucket.slots], finish.tau[bucket.slots] = lam, tau
     finish.lam[-1] = finish.tau[-1] = 0.0
 

@@ -30,18 +30,22 @@ class Rules:
 
 
 def update_sites(post: Posterior, rules: Rules, rows: IntArray | slice = slice(None)) -> None:
-    """New sites of these labels from the moments of z."""
-    m, v, lam, tau = post.m[rows], post.v[rows], post.lam[rows], post.tau[rows]
+    """New sites of these labels from the moments of z.
+
+    Phi(a z) is the plain likelihood of a z, so a site of a z is found as ever, and lam a^2, tau a is that of z.
+    """
+    a = post.sharpness(rows)
+    m, v, lam, tau = a * post.m[rows], a * a * post.v[rows], post.lam[rows] / (a * a), post.tau[rows] / a
     y, weight = post.ledger.y[rows], post.ledger.weight[rows]
     if rules.likelihood == "ep":
-        post.lam[rows], post.tau[rows], post.improper = ep_sites(m, v, lam, tau, y, weight)
+        new_lam, new_tau, post.improper = ep_sites(m, v, lam, tau, y, weight)
     elif rules.likelihood == "vb":
         new_lam, new_tau = vb_sites(m, v, y, weight)
         keep = np.where(lam > 0, VB_DAMPING, 0.0)
-        post.lam[rows] = keep * lam + (1.0 - keep) * new_lam
-        post.tau[rows] = keep * tau + (1.0 - keep) * new_tau
+        new_lam, new_tau = keep * lam + (1.0 - keep) * new_lam, keep * tau + (1.0 - keep) * new_tau
     else:
-        post.lam[rows], post.tau[rows] = linear_sites(m, y, weight, prior_variance(post))
+        new_lam, new_tau = linear_sites(m, y, weight, prior_variance(post))
+    post.lam[rows], post.tau[rows] = a * a * new_lam, a * new_tau
 
 
 def update_in_place(
@@ -53,15 +57,16 @@ def update_in_place(
     weight: FloatArray,
     likelihood: str,
     damping: float,
+    a: FloatArray | float = 1.0,
 ) -> None:
-    """Sites of any shape moved a share `damping` of the way to their new values."""
-    flat = [each.ravel() for each in (m, v, lam, tau, y, weight)]
+    """Sites of any shape moved a share `damping` of the way to their new values; `a` as in `update_sites`."""
+    flat = [each.ravel() for each in (a * m, a * a * v, lam / (a * a), tau / a, y, weight)]
     if likelihood == "vb":
         new_lam, new_tau = vb_sites(flat[0], flat[1], flat[4], flat[5])
     else:
         new_lam, new_tau, _ = ep_sites(*flat)
-    lam += damping * (new_lam.reshape(lam.shape) - lam)
-    tau += damping * (new_tau.reshape(tau.shape) - tau)
+    lam += damping * (a * a * new_lam.reshape(lam.shape) - lam)
+    tau += damping * (a * new_tau.reshape(tau.shape) - tau)
 
 
 def prior_variance(post: Posterior) -> float:

@@ -34,15 +34,22 @@ def plain_answers(y: FloatArray, weight: FloatArray) -> BoolArray:
     return np.asarray(((y == 0.0) | (y == 1.0)) & (weight == 1.0))
 
 
+def cavities(
+    m: FloatArray, v: FloatArray, lam: FloatArray, tau: FloatArray
+) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """Which labels have a proper cavity, and mean and variance of z there: the posterior without the label."""
+    v = np.maximum(v, SMALLEST_VARIANCE)
+    precision = 1.0 / v - lam
+    proper = np.asarray(precision >= IMPROPER / v)
+    v_c = 1.0 / np.where(proper, precision, 1.0)
+    return proper, np.asarray(v_c * (m / v - tau)), np.asarray(v_c)
+
+
 def ep_sites(
     m: FloatArray, v: FloatArray, lam: FloatArray, tau: FloatArray, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """New sites by expectation propagation, and the share of labels whose cavity was improper."""
-    v = np.maximum(v, SMALLEST_VARIANCE)
-    precision = 1.0 / v - lam
-    proper = precision >= IMPROPER / v
-    v_c = 1.0 / np.where(proper, precision, 1.0)
-    m_c = v_c * (m / v - tau)
+    proper, m_c, v_c = cavities(m, v, lam, tau)
     new_lam, new_tau = lam.copy(), tau.copy()
     for chosen, rule in (
         (proper & plain_answers(y, weight), probit_site),

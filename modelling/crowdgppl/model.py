@@ -18,11 +18,13 @@ from .feeding import begin_by_sample, finish_fed, keep_means, lower_bound_fed, r
 from .finish import finished
 from .inducing import ItemSpace, item_space
 from .inference import Rules, run
+from .judging import foretell_new, judge_everybody
 from .kernels import Kernel, Matern32, kernel_from_state
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Posterior, blank_posterior, prior_scales
 from .predictions import Predictions
+from .reliability import Reliability
 from .sources import LabelSource
 from .start import begin
 from .state import posterior_from_state, posterior_to_state, unwords, words
@@ -34,10 +36,11 @@ from .users import KeptMeans
 Progress = Callable[[str, int, int, float], None]  # stage, iteration, most iterations, change of z (or loss)
 
 MANY_IMPROPER = 0.05  # share of labels with an improper cavity that is worth a warning
+JUDGEMENTS = 2  # times that workers are judged in a fit from scratch, the preferences learned again after each
 SETTINGS = (
     "n_components", "n_inducing_items", "n_inducing_users", "consensus", "batch_size", "forgetting_rate", "delay",
     "item_kernel", "user_kernel", "t_prior", "v_prior", "w_prior", "personal_variance", "scales", "likelihood",
-    "random_state", "inducing", "finish", "max_iterations", "tolerance", "track_bound",
+    "random_state", "inducing", "finish", "reliability", "max_iterations", "tolerance", "track_bound",
 )  # fmt: skip
 
 
@@ -53,6 +56,7 @@ class CrowdGPPL(Predictions):
     scales: "shared" by all components, or "ard": one learned scale each, under v_prior and w_prior (shape, rate).
     finish: settle t with tastes integrated out, and give each user a private rest beside the components: True, False
     (neither), or "auto": the rest only where the choice of personal_variance found that it lowers the held-out loss.
+    reliability: learn how sharply each user's answers follow their preferences, so that random clickers lose weight.
     progress: called with stage, iteration, most iterations and change.
     """
 
@@ -76,6 +80,7 @@ class CrowdGPPL(Predictions):
         random_state: int = 0,
         inducing: str = "auto",
         finish: bool | str = "auto",
+        reliability: bool = False,
         max_iterations: int = 25,
         tolerance: float = 1e-2,
         track_bound: bool = False,
@@ -97,6 +102,7 @@ class CrowdGPPL(Predictions):
         self.random_state = random_state
         self.inducing = inducing
         self.finish = finish
+        self.reliability = reliability
         self.max_iterations = max_iterations
         self.tolerance = tolerance
         self.track_bound = track_bound
@@ -153,17 +159,25 @@ class CrowdGPPL(Predictions):
             post.traits = Traits.of(Z, self.user_kernel, self.n_inducing_users, post.n_components, self.random_state)
         begin(post, self._rules, self._rng)
         self._run(post)
+        if self.reliability:
+            self._judge(post)
         post.finish = finished(post, self._rules, self.choice_.personal_rest, settle=self.finish is not False)
         hold(post, self.converged_)
         self._keep(post)
         return self
 
+    def _judge(self, post: Posterior) -> None:
+        """Workers judged by the preferences, the preferences learned again by whom they may be learned from."""
+        for _ in range(JUDGEMENTS):
+            judge_everybody(post, self._rules, self._rng)
+            self._run(post)
+
     def _fit_from(self, source: LabelSource, space: ItemSpace, U: int, Z: FloatArray | None) -> CrowdGPPL:
         """The same from a source: neither sites nor covariances of users are kept, and no private rest."""
         if self.batch_size is None:
             raise ValueError("A source of labels is read in batches of users: give batch_size.")
-        if Z is not None or self.finish is True:
-            raise ValueError("Traits (X_users) and a private rest (finish=True) need all labels in memory.")
+        if Z is not None or self.finish is True or self.reliability:
+            raise ValueError("Traits, a private rest (finish=True) and reliability need all labels in memory.")
         size, rules = self.batch_size, self._rules
         drawn = sample(source, size, self._rng)
         ledger = Ledger.of(drawn, space.n_items, drawn.n_users)
@@ -198,7 +212,9 @@ class CrowdGPPL(Predictions):
         if not ard:
             scale_items.fix(slice(1, None), C / variance)
             scale_users.fix(slice(None), 1.0)
-        return blank_posterior(space, ledger, scale_items, scale_users, self.consensus)
+        post = blank_posterior(space, ledger, scale_items, scale_users, self.consensus)
+        post.reliability = Reliability.prior(ledger.n_users, ledger.n_labels) if self.reliability else None
+        return post
 
     def _most_components(self, ledger: Ledger) -> int:
         """No more components than users; one user's taste is the consensus."""
@@ -247,6 +263,7 @@ class CrowdGPPL(Predictions):
         U = count_rows(labels.n_users, n_users, Z, "users", self.n_users_)
         post = self._with_labels
         self._grow(post, N, U, X, Z)
+        foretell_new(post, labels, self._rules)
         with_labels(post, labels)
         if self._outgrown(post):
             return self._refit(post)

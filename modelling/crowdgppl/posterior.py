@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import FloatArray
+from .arrays import FloatArray, IntArray
 from .inducing import ItemSpace, ItemView
 from .items import Items, KeptStatistics, pair_moments
 from .ledger import Ledger
+from .reliability import Reliability
 from .scales import Scales
 from .traits import Traits
 from .users import PairMoments, Users, user_step
@@ -49,6 +50,7 @@ class Posterior:
     rest: FloatArray = field(repr=False)  # (Qn,) variance of each pair that Psi leaves out, for s = 1
     pairs: PairMoments = field(repr=False)
     traits: Traits | None = None
+    reliability: Reliability | None = None
     finish: Finish | None = None
     improper: float = 0.0
     held: FloatArray | None = None  # (M, C + 1) the slope at which the last full iterations came to rest
@@ -71,6 +73,12 @@ class Posterior:
         """The prior precision of the users' weights around what their traits say."""
         total = self.scale_users.mean
         return total if self.traits is None else total * self.traits.precision
+
+    def sharpness(self, rows: IntArray | slice) -> FloatArray | float:
+        """How sharply the worker of each of these labels answers; 1 where nobody is judged."""
+        if self.reliability is None:
+            return 1.0
+        return np.append(self.reliability.a[self.ledger.u], 1.0)[rows]
 
     def refresh_pairs(self) -> None:
         """What the items say of each pair, after the items or their scales moved."""

@@ -91,10 +91,10 @@ class Predictor:
             v[rows] = V[:, 0] + (V[:, 1:] * second).sum(axis=1) + ((e[:, None, :] @ Omega)[:, 0] * e).sum(axis=1)
         return m, v
 
-    def proba(self, u: IntArray, a: IntArray, b: IntArray) -> FloatArray:
-        """P(u prefers a to b): eq:predict_z in eq:plphi."""
+    def proba(self, u: IntArray, a: IntArray, b: IntArray, sharpness: FloatArray | float = 1.0) -> FloatArray:
+        """P(u says a rather than b): eq:predict_z in eq:plphi, with the noise of each user."""
         m, v = self.moments(u, a, b)
-        return np.asarray(ndtr(m / np.sqrt(1.0 + v)))
+        return np.asarray(ndtr(sharpness * m / np.sqrt(1.0 + sharpness * sharpness * v)))
 
     def typical_proba(self, a: IntArray, b: IntArray) -> FloatArray:
         """The paper's consensus: a worker with w = 0."""

@@ -134,7 +134,16 @@ class Predictions:
         i, j = chosen(a, self.n_items_, X, "a"), chosen(b, self.n_items_, X, "b")
         same_length(users, i, j)
         predictor, places = self._predictor_of(users, X, Z)
-        return predictor.proba(places, i, j)
+        return predictor.proba(places, i, j, self._sharpness(users))
+
+    def _sharpness(self, users: IntArray) -> FloatArray | float:
+        return 1.0 if self._post.reliability is None else self._post.reliability.of(users)
+
+    @property
+    def reliability_(self) -> FloatArray:
+        """(U,) how sharply each user's answers follow their preferences: 1 as the model expects, near 0 a coin."""
+        judged = self._post.reliability
+        return np.ones(self.n_users_) if judged is None else judged.a.copy()
 
     def predict_consensus_proba(
         self,

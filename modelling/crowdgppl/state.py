@@ -14,6 +14,7 @@ from .kernels import Kernel, kernel_from_state
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Finish, Posterior
+from .reliability import Reliability
 from .scales import Scales
 from .traits import Traits
 from .users import KeptMeans, Users
@@ -63,6 +64,9 @@ def posterior_to_state(post: Posterior) -> State:
         state["users_total"] = users.total
     keep_traits(state, post.traits)
     keep_finish(state, post.finish)
+    if post.reliability is not None:
+        put(state, reliability_a=post.reliability.a, reliability_foretold=post.reliability.foretold)
+        state["reliability_crowd"] = np.array([post.reliability.coins, post.reliability.typical])
     for name, scales in (("scale_items", post.scale_items), ("scale_users", post.scale_users)):
         state.update({f"{name}_{each}": getattr(scales, each) for each in SCALE_FIELDS})
     return {name: np.array(array, copy=True) for name, array in state.items()}
@@ -86,6 +90,14 @@ def traits_from(state: State) -> Traits | None:
     space = ItemSpace(len(parts[0]), kernel_from_words(state["traits_kernel"]), *parts)
     learned = (state[f"traits_{name}"].copy() for name in ("coefficients", "cov", "precision"))
     return Traits(space, float(state["traits_rho"]), *learned)
+
+
+def reliability_from(state: State) -> Reliability | None:
+    """How reliable the workers are, where they were judged."""
+    if "reliability_a" not in state:
+        return None
+    coins, typical = state["reliability_crowd"]
+    return Reliability(state["reliability_a"].copy(), state["reliability_foretold"].copy(), float(coins), int(typical))
 
 
 def keep_finish(state: State, finish: Finish | None) -> None:
@@ -132,6 +144,6 @@ def posterior_from_state(state: State) -> Posterior:
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
     return Posterior(
         space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs,
-        traits=traits_from(state), finish=finish_from(state), improper=float(state["improper"]),
-        held=state.get("held"),
+        traits=traits_from(state), reliability=reliability_from(state), finish=finish_from(state),
+        improper=float(state["improper"]), held=state.get("held"),
     )  # fmt: skip

@@ -48,6 +48,8 @@ def without_labels(post: Posterior, rows: IntArray) -> None:
         setattr(post, name, getattr(post, name)[keep])
     if post.finish is not None and post.finish.personal:
         post.finish.lam, post.finish.tau = post.finish.lam[keep], post.finish.tau[keep]
+    if post.reliability is not None:
+        post.reliability.foretold = post.reliability.foretold[keep[:-1]]
     refresh_rest(post, ledger)
 
 
@@ -91,6 +93,8 @@ def grow_users(post: Posterior, n_users: int, X_new: FloatArray | None) -> None:
     """New users at the prior, or at what their traits say."""
     old = len(post.users.W)
     post.users = post.users.grown(n_users, post.s_w)
+    if post.reliability is not None:
+        post.reliability = post.reliability.grown(n_users)
     if post.traits is None or X_new is None:
         return
     post.traits = post.traits.grown(X_new)
@@ -166,6 +170,8 @@ def next_slice(post: Posterior, cursor: int) -> tuple[IntArray, int]:
 def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: Rules) -> int:
     """The posterior after `changed` labels of these users came or went; returns the cursor of the next slice."""
     reset_without_labels(post.ledger, post.users, post.s_w)
+    if post.reliability is not None:
+        post.reliability.learn(post.ledger.u, users)
     if post.n_components == 0 or changed >= LARGE * max(post.ledger.n_labels, 1):
         settle_users(post, users, rules)
         most = rules.max_iterations if post.n_components == 0 else WARM_ITERATIONS

@@ -30,6 +30,7 @@ def variants():
     yield "ard", crowd.labels, {}, {"scales": "ard"}
     yield "batches", crowd.labels, {}, {"batch_size": 7}
     yield "gppl", crowd.labels, {}, {"n_components": 0}
+    yield "reliability", crowd.labels, {}, {"reliability": True}
 
 
 VARIANTS = {name: rest for name, *rest in variants()}
