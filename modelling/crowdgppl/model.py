@@ -177,7 +177,9 @@ class CrowdGPPL(Predictions):
         if self.batch_size is None:
             raise ValueError("A source of labels is read in batches of users: give batch_size.")
         if Z is not None or self.finish is True or self.reliability:
-            raise ValueError("Traits, a private rest (finish=True) and reliability need all labels in memory.")
+            raise ValueError(
+                "Traits (X_users), a private rest (finish=True) and reliability need all labels in memory."
+            )
         size, rules = self.batch_size, self._rules
         drawn = sample(source, size, self._rng)
         ledger = Ledger.of(drawn, space.n_items, drawn.n_users)

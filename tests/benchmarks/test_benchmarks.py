@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import components, harness, sources, speed, streaming
+from benchmarks import components, harness, people, sources, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -215,3 +215,14 @@ def test_a_size_is_drawn_in_chunks_of_whole_users_in_order(monkeypatch):
     parts = list(sources.chunks(20 * sources.PER_USER))
     assert len(parts) == 4
     assert np.array_equal(np.concatenate([part.u for part in parts]), np.repeat(np.arange(20), sources.PER_USER))
+
+
+@pytest.mark.slow
+def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys):
+    people.main(["--quick", "--results", str(tmp_path)])
+    result = printed(capsys)
+    assert set(result) > {"traits_that_matter", "traits_that_do_not", "clickers", "no_clickers", "met"}
+    assert result["traits_that_matter"]["gain"]["mean"] > 0.03
+    weight = result["clickers"]["mean"]
+    assert weight["clickers"] < weight["others"] <= 1.0
+    assert not list(tmp_path.iterdir())

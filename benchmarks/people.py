@@ -1,0 +1,161 @@
+"""Worker traits and worker reliability on simulated crowds: what they gain where they matter, and cost where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from benchmarks.harness import arguments, paired, publish, tell, timed
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.simulation import Floats, Ints, SimulatedLabels, draw_crowd, draw_functions, draw_labels, grid
+
+NAME = "people"
+SEEDS, QUICK_SEEDS = 20, 1
+COMPONENTS = 10  # as many as a project starts with
+
+KNOWN, NEW, TRAITS, TASTES = 200, 60, 2, 3  # workers to learn from, workers never seen, questions, true components
+TRAIT_ITEMS, PER_WORKER, HELD_OUT = 50, 10, 30
+MATTER, DO_NOT = 0.7, 0.0  # share of a taste that follows the traits
+MUST_RISE, MAY_FALL = 0.03, 0.002
+
+CROWD, SIDE, ANSWERS = 50, 7, 30  # workers, items on a grid of this side, answers of each worker
+CLICKERS, REVERSED = 0.2, 0.1
+DISSENTING = 0.2  # of the honest, those whose own scores are least like the consensus
+MAY_LOSE = 0.005  # in tau, without clickers
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """Both extensions against the plain model, over several seeds."""
+    parser = arguments(__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args(argv)
+    seeds = range(QUICK_SEEDS if options.quick else options.seeds)
+    result = {
+        "seeds": len(seeds),
+        "traits_that_matter": over(seeds, "traits that matter", lambda seed: traits(seed, MATTER), "accuracy"),
+        "traits_that_do_not": over(seeds, "traits that do not", lambda seed: traits(seed, DO_NOT), "accuracy"),
+        "clickers": over(seeds, "a fifth of clickers", lambda seed: reliability(seed, CLICKERS, 0.0), "tau"),
+        "no_clickers": over(seeds, "no clickers", lambda seed: reliability(seed, 0.0, 0.0), "tau"),
+        "clickers_and_reversed": over(
+            seeds,
+            "clickers and people of the reverse opinion",
+            lambda seed: reliability(seed, CLICKERS, REVERSED),
+            "tau",
+        ),
+    }
+    return publish(NAME, {**result, "met": targets(result)}, options)
+
+
+def targets(result: dict[str, Any]) -> dict[str, bool]:
+    """What must be shown, and whether it is."""
+    kept = result["clickers"]["dissenters_minus_others"]
+    return {
+        "traits help strangers by .03": result["traits_that_matter"]["gain"]["mean"] >= MUST_RISE,
+        "idle traits cost at most .002": result["traits_that_do_not"]["gain"]["mean"] >= -MAY_FALL,
+        "tau improves with clickers": result["clickers"]["gain"]["low"] > 0,
+        "tau falls by at most .005 without": result["no_clickers"]["gain"]["mean"] >= -MAY_LOSE,
+        "dissenters keep their weight": kept["low"] <= 0 <= kept["high"] or kept["mean"] > 0,
+    }
+
+
+def over(seeds: range, name: str, run: Callable[[int], dict[str, float]], measure: str) -> dict[str, Any]:
+    """Every figure of every seed, and what the extension gained."""
+    rows = []
+    for seed in seeds:
+        rows.append(run(seed))
+        tell(f"{name}, seed {seed}: " + ", ".join(f"{key} {value:.3f}" for key, value in rows[-1].items()))
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    told: dict[str, Any] = {"gain": paired(columns[f"{measure}_with"], columns[f"{measure}_plain"])}
+    if "known_accuracy_with" in columns:
+        told["known_gain"] = paired(columns["known_accuracy_with"], columns["known_accuracy_plain"])
+    if "dissenters" in columns:
+        told["dissenters_minus_others"] = paired(columns["dissenters"], columns["others"])
+    return {**told, "mean": {key: float(np.mean(values)) for key, values in columns.items()}, "seeds": columns}
+
+
+def learnable(labels: SimulatedLabels) -> PairwiseLabels:
+    return PairwiseLabels(u=labels.u, a=labels.a, b=labels.b, y=labels.y)
+
+
+def spread_out(tastes: Floats) -> Floats:
+    """Mean 0 and variance 1 over the workers: what all of them have in common is consensus, not taste."""
+    centred = tastes - tastes.mean(axis=1, keepdims=True)
+    return np.asarray(centred / centred.std(axis=1, keepdims=True))
+
+
+def traits(seed: int, share: float) -> dict[str, float]:
+    """Accuracy for strangers and for known workers, with and without the traits of both."""
+    rng = np.random.default_rng(seed)
+    X_users = rng.uniform(size=(KNOWN + NEW, TRAITS))
+    follows, own = (spread_out(draw_functions(rng, X, KNOWN + NEW, np.ones(TASTES))) for X in (X_users, None))
+    W = np.sqrt(share) * follows + np.sqrt(1.0 - share) * own
+    t, V = (draw_functions(rng, None, TRAIT_ITEMS, np.ones(count)) for count in (1, TASTES))
+    F = t.T + V.T @ W
+    labels = learnable(draw_labels(rng, F[:, :KNOWN], KNOWN * PER_WORKER))
+    held = draw_labels(rng, F, (KNOWN + NEW) * HELD_OUT)
+    out = {}
+    for name, given in (("with", X_users), ("plain", None)):
+        model = CrowdGPPL(n_components=COMPONENTS)
+        known = None if given is None else given[:KNOWN]
+        _, seconds = timed(lambda m=model, Z=known: m.fit(labels, X_users=Z, n_items=TRAIT_ITEMS, n_users=KNOWN))
+        new = np.zeros((NEW, TRAITS)) if given is None else given[KNOWN:]
+        right = (model.predict_proba(held.u, held.a, held.b, X_users=new) > 0.5) == (held.y > 0.5)
+        out[f"accuracy_{name}"] = float(right[held.u >= KNOWN].mean())
+        out[f"known_accuracy_{name}"] = float(right[held.u < KNOWN].mean())
+        out[f"seconds_{name}"] = seconds
+    return out
+
+
+@dataclass(frozen=True)
+class Study:
+    """Labels of honest workers and clickers, and who is who."""
+
+    labels: PairwiseLabels
+    X_items: Floats
+    t: Floats
+    clickers: Ints
+    dissenters: Ints
+    others: Ints
+
+    @property
+    def kinds(self) -> dict[str, Ints]:
+        return {"clickers": self.clickers, "dissenters": self.dissenters, "others": self.others}
+
+
+def study(seed: int, clickers: float, reversed_: float) -> Study:
+    """A crowd of the paper's model; some toss coins, some hold the reverse of the consensus, all others are honest."""
+    rng = np.random.default_rng(seed)
+    X_items = grid(SIDE)
+    crowd = draw_crowd(rng, n_users=CROWD, n_labels=CROWD, n_components=2, X_items=X_items, s_t=0.5, s_v=2.0)
+    order, F = rng.permutation(CROWD), crowd.F.copy()
+    coins, turned = int(clickers * CROWD), int(reversed_ * CROWD)
+    F[:, order[coins : coins + turned]] -= 2.0 * crowd.t[:, None]
+    honest = order[coins:]
+    alike = np.array([np.corrcoef(F[:, u], crowd.t)[0, 1] for u in honest])
+    honest = honest[np.argsort(alike)]
+    few = turned or int(DISSENTING * len(honest))
+    F[:, order[:coins]] = 0.0  # nothing is preferred to anything: a coin
+    labels = learnable(draw_labels(rng, F, CROWD * ANSWERS))
+    return Study(labels, X_items, crowd.t, order[:coins], honest[:few], honest[few:])
+
+
+def reliability(seed: int, clickers: float, reversed_: float) -> dict[str, float]:
+    """Kendall's tau of the consensus with and without reliability, and the weight that each kind of worker keeps."""
+    made, out = study(seed, clickers, reversed_), {}
+    for name, judging in (("with", True), ("plain", False)):
+        model = CrowdGPPL(n_components=COMPONENTS, reliability=judging)
+        _, seconds = timed(lambda m=model: m.fit(made.labels, X_items=made.X_items, n_users=CROWD))
+        out[f"tau_{name}"] = float(kendalltau(model.predict_consensus(), made.t).statistic)
+        out[f"seconds_{name}"] = seconds
+        if judging:
+            a = model.reliability_
+            out |= {kind: float(a[who].mean()) for kind, who in made.kinds.items() if len(who)}
+    return out
+
+
+if __name__ == "__main__":
+    main()
