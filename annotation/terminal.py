@@ -5,12 +5,14 @@ With --json there is one JSON object on standard output and nothing else; whatev
 """
 
 import json
+import logging
 import os
 import sys
 import textwrap
 import time
 from argparse import SUPPRESS, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from typing import Any, NoReturn, TextIO
 
@@ -101,11 +103,16 @@ class TerminalCommand(BaseCommand):
             raise WrongCall(f"There is no project called {slug}. Nothing was done.{meant}")
         return project
 
+    def goes_on(self, **options: Any) -> bool:
+        """Whether it runs until it is stopped, so that its log is how it answers."""
+        return False
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Runs the command; what goes wrong is said in words, and as JSON where that was asked for."""
         self.as_json, self.meter = options["json"], Meter()
         try:
-            return self._watched(*args, **options)
+            with nullcontext() if self.goes_on(**options) else quiet_log():
+                return self._watched(*args, **options)
         except CommandError as refusal:
             if options["traceback"] or not getattr(self, "_called_from_command_line", False):
                 raise
@@ -148,6 +155,18 @@ class TerminalCommand(BaseCommand):
         """The answer, which is no."""
         self.answer(facts, words)
         sys.exit(NO)
+
+
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """What an answer says need not be logged beside it; troubles are, and with LOG_LEVEL=DEBUG everything."""
+    log, root = logging.getLogger("concord"), logging.getLogger()
+    before = log.level
+    log.setLevel(logging.WARNING if root.level == logging.INFO else before)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def settings_given(texts: list[str]) -> dict[str, str]:

@@ -37,8 +37,10 @@ METHODS = {
     "linear": "linear",
 }
 REFERENCE = "personal"  # the others are compared with it
-METRICS = ("accuracy", "log_loss", "brier")
+MOST = {"accuracy": 1.0, "log_loss": float("inf"), "brier": 1.0}
+METRICS = tuple(MOST)
 CONFIDENCE = 0.95
+FEWEST_CLUSTERS = 4  # behind a verdict: of two or three, some agree by chance
 RIDGES = (1.0, 10.0, 100.0)  # of the linear method; one is chosen on a fifth of what it learns from
 INNER_PARTS = 5
 
@@ -92,7 +94,7 @@ class Standing:
     calibration_error: float
     calibration: tuple[tuple[int, float, float], ...]
     reference_minus_this: dict[str, Estimate | None]
-    verdict: str  # of the reference against this: better, worse, or not decided, by log loss
+    verdict: str  # of the reference against this: better, worse or not decided, by log loss
 
 
 @dataclass(frozen=True)
@@ -241,17 +243,29 @@ def _values(each: Figures, metric: str) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _means(each: Figures, clusters: Ids, minus: Figures | None = None) -> dict[str, Estimate | None]:
-    """Of every metric its mean, or the mean of the paired differences."""
+    """Of every metric its mean, no interval beyond what it can be; or the mean of the paired differences."""
     found = {}
     for metric in METRICS:
         values, usable = _values(each, metric)
-        gaps = values - _values(minus, metric)[0] if minus else values
-        found[metric] = estimate(gaps[usable], clusters[usable])
+        if minus:
+            found[metric] = estimate((values - _values(minus, metric)[0])[usable], clusters[usable])
+        else:
+            found[metric] = _possible(estimate(values[usable], clusters[usable]), MOST[metric])
     return found
 
 
-def verdict(log_loss: Estimate | None) -> str:
-    if log_loss is None or log_loss.low is None or log_loss.high is None or log_loss.low <= 0 <= log_loss.high:
+def _possible(one: Estimate | None, most: float) -> Estimate | None:
+    """The part of an interval that lies between 0 and the most that the metric can be."""
+    if one is None or one.low is None or one.high is None:
+        return one
+    return Estimate(one.mean, max(one.low, 0.0), min(one.high, most))
+
+
+def verdict(log_loss: Estimate | None, n_clusters: int) -> str:
+    """Whether the reference loses less, where the interval of the difference says so and enough stands behind it."""
+    if log_loss is None or log_loss.low is None or log_loss.high is None or n_clusters < FEWEST_CLUSTERS:
+        return "not decided"
+    if log_loss.low <= 0 <= log_loss.high:
         return "not decided"
     return "better" if log_loss.mean < 0 else "worse"
 
@@ -269,7 +283,7 @@ def compare(p: dict[str, Floats], y: Floats, clusters: Ids) -> dict[str, Standin
             calibration_error=sums.calibration_error or 0.0,
             calibration=sums.calibration,
             reference_minus_this=gap,
-            verdict=verdict(gap["log_loss"]),
+            verdict=verdict(gap["log_loss"], len(np.unique(clusters))),
         )
     return standings
 

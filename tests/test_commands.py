@@ -1,6 +1,7 @@
 """Every command as a script meets it: it teaches by --help, answers with one JSON object, ends with a true code."""
 
 import io
+import logging
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from django.db import OperationalError
 from annotation.management.commands import create_project
 from annotation.models import Judgement, Project, User, Worker
 from annotation.terminal import Meter, TerminalCommand
+from modelling.management.commands import update_models
 from tests.commands import CommandLine
 
 pytestmark = pytest.mark.django_db
@@ -228,3 +230,15 @@ def test_every_command_is_in_the_documentation_with_its_examples(settings: Any) 
         assert f"## {name}\n" in text, name
         for example in load_command_class(get_commands()[name], name).examples:
             assert f"manage.py {example}" in text, example
+
+
+def test_a_command_that_answers_does_not_log_what_it_says_and_one_that_goes_on_does(
+    caplog: pytest.LogCaptureFixture, run: CommandLine, words: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: list[int] = []
+    monkeypatch.setattr(update_models, "watch", lambda *_: levels.append(logging.getLogger("concord").level))
+    caplog.set_level(logging.INFO)
+    assert run("update_models", "--project", "pets", "--nice", 0).code == 0
+    assert [record.name for record in caplog.records if record.name.startswith("concord")] == []
+    run("update_models", "--nice", 0)
+    assert levels == [logging.NOTSET]

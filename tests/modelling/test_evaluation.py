@@ -9,7 +9,7 @@ from scipy import stats
 from annotation.models import Item, Project
 from annotation.terminal import TerminalCommand
 from modelling.crowdgppl import PairwiseLabels
-from modelling.evaluation import METHODS, TooLittle, compare, estimate, leave_out, predict_then_learn, verdict
+from modelling.evaluation import METHODS, Estimate, TooLittle, compare, estimate, leave_out, predict_then_learn, verdict
 from modelling.inputs import Counts, Inputs, Moment
 from modelling.scoreboard import score
 from tests.commands import CommandLine
@@ -76,7 +76,17 @@ def test_one_cluster_has_no_interval_and_decides_nothing() -> None:
     alone = estimate(np.array([-1.0, -2.0]), np.array([3, 3]))
     assert alone is not None
     assert (alone.mean, alone.low, alone.high) == (-1.5, None, None)
-    assert verdict(alone) == "not decided"
+    assert verdict(alone, 1) == "not decided"
+
+
+def test_two_or_three_clusters_decide_nothing_and_an_interval_ends_where_its_metric_does() -> None:
+    clear = Estimate(-0.5, -0.6, -0.4)
+    assert [verdict(clear, n) for n in (2, 3, 4)] == ["not decided", "not decided", "better"]
+    assert verdict(Estimate(0.5, 0.4, 0.6), 9) == "worse"
+    assert verdict(Estimate(0.5, -0.1, 1.1), 9) == "not decided"
+    p = dict.fromkeys(METHODS, np.array([0.9, 0.9, 0.2, 0.2]))
+    accuracy = compare(p, np.ones(4), np.array([0, 0, 1, 1]))["personal"].metrics["accuracy"]
+    assert accuracy == Estimate(0.5, 0.0, 1.0)
 
 
 def test_figures_are_those_of_the_scoreboard_and_differences_are_paired() -> None:

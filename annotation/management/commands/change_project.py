@@ -34,8 +34,9 @@ class Command(TerminalCommand):
             self.change_settings(project, settings_given(options["set"]))
             if options["state"] not in (None, project.state):
                 self.change_state(project, options["state"])
-        settings = settings_by_name(project)
-        lines = [f"{project.title} is {project.state}.", *(f"  {name}={value}" for name, value in settings.items())]
+        settings, given = settings_by_name(project), settings_given(options["set"])
+        shown = given or ({} if options["state"] else settings)
+        lines = [f"{project.title} is {project.state}.", *(f"  {name}={getattr(project, name)}" for name in shown)]
         facts = {"project": project.slug, "title": project.title, "state": project.state, "settings": settings}
         self.answer(facts, "\n".join(lines))
 

@@ -3,6 +3,7 @@
 import getpass
 import os
 import secrets
+import warnings
 from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
@@ -52,8 +53,10 @@ def asked_password() -> str:
     if given := os.environ.get(PASSWORD_VARIABLE):
         return given
     try:
-        password, again = getpass.getpass("Password: "), getpass.getpass("Once more: ")
-    except EOFError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # there is nowhere to type unseen
+            password, again = getpass.getpass("Password: "), getpass.getpass("Once more: ")
+    except (EOFError, getpass.GetPassWarning):
         words = f"set {PASSWORD_VARIABLE}, or use --generate"
         raise WrongCall(f"Nobody is here to type a password. No account was created; {words}.") from None
     if password != again:

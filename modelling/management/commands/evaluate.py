@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from annotation.terminal import TerminalCommand, WrongCall
 from modelling.evaluation import (
+    FEWEST_CLUSTERS,
     METHODS,
     METRICS,
     REFERENCE,
@@ -111,7 +112,7 @@ def table(outcome: Outcome) -> Iterator[str]:
             yield line(METHODS[method], [*cells, standing.verdict])
     yield ""
     yield f"  Brackets: 95 % intervals, {outcome.clusters:,} {outcome.clustered_by} taken as independent."
-    yield "  Better or worse: the interval of the log loss does not reach 0."
+    yield f"  Better or worse: the interval of the log loss does not reach 0, with {FEWEST_CLUSTERS} or more behind it."
 
 
 def line(name: str, cells: list[str]) -> str:

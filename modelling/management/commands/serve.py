@@ -34,6 +34,9 @@ class Command(TerminalCommand):
         parser.add_argument("--port", type=int, default=8000, help="8000 if not given")
         parser.add_argument("--no-updater", action="store_true", help="serve pages only")
 
+    def goes_on(self, **options: Any) -> bool:
+        return True
+
     def handle(self, *args: Any, **options: Any) -> None:
         door = open_door(options["host"], options["port"])
         import_string(settings.COLLECT_STATIC)()

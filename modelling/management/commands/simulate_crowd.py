@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from annotation.models import Judgement, Project
 from annotation.services import audit, change_project
 from annotation.terminal import TerminalCommand, WrongCall
 from annotation.visitor import Door, GaveUpError, HttpDoor, InProcessDoor, NoStudyError
-from modelling.simulated_workers import DONE, LEFT, RANDOM, Sitting, Temper, personas
+from modelling.simulated_workers import DONE, LEFT, NO_PAIRS, NO_TIME, RANDOM, Sitting, Temper, personas
 
 # What may be asked for, from and to.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -31,6 +30,10 @@ LIMITS: dict[str, tuple[float, float]] = {
     "rate": (0, 1000),
     "minutes": (0.01, 1440),
     "seed": (0, 2**31 - 1),
+}
+HINTS = {
+    NO_PAIRS: " More items, or other settings (change_project: redundancy, judgements_per_worker), make more.",
+    NO_TIME: " --minutes gives more of it.",
 }
 
 
@@ -95,7 +98,6 @@ class Command(TerminalCommand):
             refuse_a_study_of_people(study)
         change_project(project=study, user=None, changes={"simulated": True})
         audit(study, None, "simulated a crowd", {name: options[name] for name in LIMITS})
-        logging.getLogger("concord.request").setLevel(logging.WARNING)  # a line for each answer helps nobody here
         import_string(settings.COLLECT_STATIC)()  # pages name their files by them
         secure, host = bool(getattr(settings, "SECURE_SSL_REDIRECT", False)), own_host()
         return lambda: InProcessDoor(host, secure=secure)
@@ -133,7 +135,7 @@ class Command(TerminalCommand):
         if ended == DONE:
             self.answer(facts, words)
         else:
-            self.answer_no(facts, f"{words} It ended early: {ended}.")
+            self.answer_no(facts, f"{words} It ended early: {ended}.{HINTS.get(ended, '')}")
 
 
 def refuse_what_is_out_of_range(options: dict[str, Any]) -> None:

@@ -36,8 +36,11 @@ class Command(TerminalCommand):
         parser.add_argument("--nice", type=int, default=NICENESS, help="how far it steps back behind other processes")
         parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
 
+    def goes_on(self, **options: Any) -> bool:
+        return not (options["project"] or options["once"])
+
     def handle(self, *args: Any, **options: Any) -> None:
-        if self.as_json and not (options["project"] or options["once"]):
+        if self.as_json and self.goes_on(**options):
             raise WrongCall("An updater that goes on for ever has no answer: --json needs --project or --once.")
         os.nice(options["nice"])  # judging comes first
         if options["with_parent"]:
