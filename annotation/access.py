@@ -11,15 +11,20 @@ from django.core.signing import BadSignature
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 
 from annotation import statements
+from annotation.errors import refuse
 from annotation.models import Membership, Project, Worker
 from annotation.models.workers import CODE_ALPHABET, CODE_LENGTH, worker_code
+from annotation.refusals import Archived
 
 Role = Membership.Role
 # Each role may also do what the roles before it may.
 LADDER = [Role.VIEWER, Role.ANALYST, Role.OWNER]
 WORKER_COOKIE_SECONDS = 90 * 24 * 3600
+
+SAFE = ("GET", "HEAD")
 
 View = Callable[..., HttpResponseBase]
 
@@ -28,8 +33,11 @@ def may(role: str | None, needed: str) -> bool:
     return role is not None and LADDER.index(Role(role)) >= LADDER.index(Role(needed))
 
 
-def members_only(needed: str = Role.VIEWER) -> Callable[[View], View]:
-    """The view gets the project in place of its slug; non-members get 404, members of a lower role 403."""
+def members_only(needed: str = Role.VIEWER, *, archived: bool = False) -> Callable[[View], View]:
+    """The view gets the project in place of its slug; non-members get 404, members of a lower role 403.
+
+    An archived project can be looked at; to change something in it gives 409, unless the view says `archived`.
+    """
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -41,6 +49,9 @@ def members_only(needed: str = Role.VIEWER) -> Callable[[View], View]:
                 raise Http404
             if not may(role, needed):
                 raise PermissionDenied
+            if project.archived_at and not archived and request.method not in SAFE:
+                words = str(Archived.title), _("Nothing was changed."), str(Archived.detail)
+                return refuse(request, Archived.status, *words)
             request.role = role  # type: ignore[attr-defined]
             return view(request, project, *args, **kwargs)
 

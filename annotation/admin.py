@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -24,6 +24,7 @@ from annotation.models import (
     Project,
     Retraction,
     Suggestion,
+    Tombstone,
     User,
     Worker,
 )
@@ -89,13 +90,20 @@ class ProjectAdmin(admin.ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Project | None = None) -> bool:
-        """A project with judgements stays."""
+        """A project with judgements is archived and deleted on its own pages, or stays."""
         return super().has_delete_permission(request, obj) and not (obj and obj.judgements.exists())
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Who may delete a project may delete its parts; what must stay is protected by the database."""
         shown, counts, _not_permitted, protected = super().get_deleted_objects(objs, request)
         return shown, counts, set(), protected
+
+    def delete_model(self, request: HttpRequest, obj: Project) -> None:
+        services.delete_project(project=obj, user=request.user)  # type: ignore[arg-type]
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Project]) -> None:
+        for project in queryset:
+            self.delete_model(request, project)
 
     def save_model(self, request: HttpRequest, obj: Project, form: ModelForm, change: bool) -> None:
         """Through the service, so that the audit holds old and new values."""
@@ -219,3 +227,11 @@ class AuditEntryAdmin(ReadOnly):
     search_fields = ["action", "user__username", "project__title"]
     list_select_related = ["user", "project"]
     date_hierarchy = "at"
+
+
+@admin.register(Tombstone)
+class TombstoneAdmin(ReadOnly):
+    list_display = ["slug", "user", "events", "deleted_at", "removed_at"]
+    search_fields = ["slug", "user__username"]
+    list_select_related = ["user"]
+    date_hierarchy = "deleted_at"

@@ -1,6 +1,7 @@
 """Triggers by which the database itself refuses to change or delete an event.
 
-They are set after every `migrate`, not in one migration: SQLite drops the triggers of a table it rebuilds.
+An event goes only with its whole project, and only when a tombstone says who deleted that project and where its log
+ended. They are set after every `migrate`, not in one migration: SQLite drops the triggers of a table it rebuilds.
 """
 
 from typing import Any
@@ -9,24 +10,30 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 TABLES = ("annotation_judgement", "annotation_retraction")
+BURIED = "EXISTS (SELECT 1 FROM annotation_tombstone WHERE project_number = OLD.project_id)"
 
 SQLITE = """
-CREATE TRIGGER IF NOT EXISTS {table}_no_{name} BEFORE {verb} ON {table}
-BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END
+CREATE TRIGGER IF NOT EXISTS {{table}}_no_{name} BEFORE {verb} ON {{table}} {condition}
+BEGIN SELECT RAISE(ABORT, '{{table}} is append-only'); END
 """
-POSTGRES_FUNCTION = """
+POSTGRES_FUNCTIONS = f"""
 CREATE OR REPLACE FUNCTION concord_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION '%% is append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation'; END $$
+$$ BEGIN RAISE EXCEPTION '%% is append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation'; END $$;
+CREATE OR REPLACE FUNCTION concord_goes_with_project() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+  IF {BURIED} THEN RETURN OLD; END IF;
+  RAISE EXCEPTION '%% is append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation';
+END $$
 """
 POSTGRES = """
-CREATE OR REPLACE TRIGGER {table}_no_{name} BEFORE {verb} ON {table}
-FOR EACH {each} EXECUTE FUNCTION concord_append_only()
+CREATE OR REPLACE TRIGGER {{table}}_no_{name} BEFORE {verb} ON {{table}} FOR EACH {each} EXECUTE FUNCTION {function}()
 """
 
 
 def guard_after_migrate(sender: object, using: str, **kwargs: Any) -> None:
     connection = connections[using]
     if set(TABLES) <= set(connection.introspection.table_names()):
+        release(connection)  # a guard of an older release is replaced
         guard(connection)
 
 
@@ -34,7 +41,7 @@ def guard(connection: BaseDatabaseWrapper) -> None:
     """From now on events can only be added."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(POSTGRES_FUNCTION, ())
+            cursor.execute(POSTGRES_FUNCTIONS, ())
         for table in TABLES:
             for statement in _statements(connection.vendor):
                 cursor.execute(statement.replace("{table}", table))
@@ -50,7 +57,15 @@ def release(connection: BaseDatabaseWrapper) -> None:
 
 
 def _statements(vendor: str) -> list[str]:
-    if vendor == "postgresql":
-        rows = [POSTGRES.format(table="{table}", name=v.lower(), verb=v, each="ROW") for v in ("UPDATE", "DELETE")]
-        return [*rows, POSTGRES.format(table="{table}", name="truncate", verb="TRUNCATE", each="STATEMENT")]
-    return [SQLITE.format(table="{table}", name=verb.lower(), verb=verb) for verb in ("UPDATE", "DELETE")]
+    """UPDATE and TRUNCATE are never allowed; DELETE only with the project."""
+    if vendor != "postgresql":
+        return [
+            SQLITE.format(name="update", verb="UPDATE", condition=""),
+            SQLITE.format(name="delete", verb="DELETE", condition=f"WHEN NOT {BURIED}"),
+        ]
+    refuse, ask = "concord_append_only", "concord_goes_with_project"
+    return [
+        POSTGRES.format(name="update", verb="UPDATE", each="ROW", function=refuse),
+        POSTGRES.format(name="delete", verb="DELETE", each="ROW", function=ask),
+        POSTGRES.format(name="truncate", verb="TRUNCATE", each="STATEMENT", function=refuse),
+    ]

@@ -20,6 +20,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, ProgrammingError
 
 from annotation.models import Project
+from annotation.refusals import Archived
 
 NO, WRONG_CALL, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 CODES = "Exit codes: 0 done, 1 could not be done or the answer is no, 2 wrong call. More: docs/commands.md"
@@ -106,6 +107,13 @@ class TerminalCommand(BaseCommand):
     def goes_on(self, **options: Any) -> bool:
         """Whether it runs until it is stopped, so that its log is how it answers."""
         return False
+
+    def find_changeable(self, slug: str) -> Project:
+        """The project of this short name, if it was not archived."""
+        project = self.find_project(slug)
+        if project.archived_at:
+            raise CommandError(f"{Archived.title} Nothing was changed. {Archived.detail}")
+        return project
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Runs the command; what goes wrong is said in words, and as JSON where that was asked for."""

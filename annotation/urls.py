@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from annotation.views import home, imports, invitations, items, judging, members, projects, workers
+from annotation.views import home, housekeeping, imports, invitations, items, judging, members, projects, workers
 
 app_name = "annotation"
 urlpatterns = [
@@ -17,6 +17,9 @@ urlpatterns = [
     path("projects/<slug:slug>/", projects.show, name="project"),
     path("projects/<slug:slug>/settings/", projects.edit, name="project_settings"),
     path("projects/<slug:slug>/state/", projects.change_state, name="project_state"),
+    path("projects/<slug:slug>/copy/", housekeeping.copy, name="project_copy"),
+    path("projects/<slug:slug>/archive/", housekeeping.archive, name="project_archive"),
+    path("projects/<slug:slug>/delete/", housekeeping.delete, name="project_delete"),
     path("projects/<slug:slug>/preview/", judging.preview, name="preview"),
     path("projects/<slug:slug>/workers/<slug:code>/erase/", workers.erase, name="erase_worker"),
     path("projects/<slug:slug>/members/", members.members, name="members"),

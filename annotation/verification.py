@@ -8,7 +8,7 @@ from django.db.models import F, Q
 
 from annotation.append_only import TABLES
 from annotation.ledger import Event, fingerprint
-from annotation.models import Assignment, EventHead, Judgement, Project, Retraction
+from annotation.models import Assignment, EventHead, Judgement, Project, Retraction, Tombstone
 
 CHUNK = 2000
 
@@ -58,6 +58,13 @@ def _strays(project: Project) -> Iterator[str]:
         yield f"judgement {judgement.pk} (sequence {judgement.sequence}) is not about the pair it was assigned."
     for retraction in Retraction.objects.filter(project=project).exclude(judgement__project=project):
         yield f"retraction {retraction.pk} takes back a judgement of another project."
+
+
+def open_graves() -> Iterator[str]:
+    """Projects whose events may be deleted by anybody, although nobody has deleted the project."""
+    alive = EventHead.objects.filter(project__in=Tombstone.objects.values("project_number"))
+    for slug in alive.values_list("project__slug", flat=True):
+        yield f"{slug} has a tombstone although it was not deleted: the database would let its events be deleted."
 
 
 def missing_guards() -> Iterator[str]:

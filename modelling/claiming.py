@@ -63,7 +63,7 @@ def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
     now = timezone.now()
     _make_missing_states()
     free = UpdateState.objects.select_related("project", "current").filter(
-        unheld(now), Q(not_before=None) | Q(not_before__lte=now)
+        unheld(now), Q(not_before=None) | Q(not_before__lte=now), project__head__isnull=False
     )
     return free if only is None else free.filter(project=only)
 
@@ -159,7 +159,9 @@ def back_off(project: Project, owner: str, error: BaseException) -> None:
 
     The log gets the traceback once for each new reason, not once for each attempt.
     """
-    state = UpdateState.objects.get(project=project)
+    state = UpdateState.objects.filter(project=project).first()
+    if state is None:
+        return  # the project was deleted meanwhile
     words = words_for(error)
     if words != state.words:
         log.error("the update failed: %s", words, exc_info=error, extra={"project": project.slug})

@@ -23,7 +23,7 @@ from modelling.models import ExportJob
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@members_only(Role.ANALYST)
+@members_only(Role.ANALYST, archived=True)
 def exports(request: ResearcherRequest, project: Project) -> HttpResponseBase:
     """What can be had, what was asked for; a small file at once, a large one from the updater."""
     if request.method != "POST":

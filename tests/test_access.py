@@ -60,6 +60,11 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/settings/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/state/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/state/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/copy/"): OWNERS,
+    ("POST", "projects/<slug:slug>/copy/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/archive/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/delete/"): OWNERS,
+    ("POST", "projects/<slug:slug>/delete/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/preview/"): MEMBERS,
     ("POST", "projects/<slug:slug>/workers/<slug:code>/erase/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/members/"): OWNERS,
@@ -165,6 +170,18 @@ def test_each_role_gets_what_the_table_says(route: str, project: Project, client
             assert answer.status_code in allowed, f"{role} {method} {where}: {answer.status_code}"
             if answer.status_code == 302 and role in ("anonymous", "worker") and where.startswith("/projects/"):
                 assert answer["Location"].startswith("/accounts/login/?next=")
+
+
+# In an archived project only what reads, protects people or ends the project can be done.
+STILL_ALLOWED = ["archive", "copy", "delete", "erase", "exports", "members", "withdraw"]
+
+
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.startswith("projects/<slug") and ("POST", r) in TABLE])
+def test_an_archived_project_is_read_only(route: str, project: Project, clients: dict[str, Client]) -> None:
+    services.archive_project(project=project, user=None, archived=True)
+    answer = clients["owner"].post(address(route, project))
+    may = any(route.endswith(f"/{what}/") for what in STILL_ALLOWED)
+    assert answer.status_code == (TABLE["POST", route][5] if may else 409)
 
 
 @pytest.mark.parametrize("role", ["anonymous", "worker", "stranger", "viewer", "analyst", "owner"])

@@ -36,6 +36,8 @@ GOOD: dict[str, tuple[str, dict[str, Any]]] = {
     "update_models": ("update_models --project pets --nice 0", {"project": "pets", "version": 1, "judgements": 3}),
     "verify": ("verify pets", {"projects": ["pets"], "problems": []}),
     "backup": ("backup {folder}/copy --without-secret", {"secret": False, "missing": []}),
+    "apply_retention": ("apply_retention", {"erased": True, "projects": {}, "log_ins": 0}),
+    "delete_project": ("delete_project pets --yes pets --archived", {"project": "pets", "events": 3}),
     "erase_worker": ("erase_worker pets {worker} --remove-judgements", {"taken_back": 3, "kept": 0}),
 }
 
@@ -59,6 +61,8 @@ BAD: dict[str, tuple[str, int, str]] = {
     "a state that cannot be now": ("change_project bare --state open", 1, "At least 2 active items are needed"),
     "a weak password": ("create_owner grace", 2, "No account was created. This password is too short."),
     "no worker of that code": ("erase_worker pets nobody", 2, "There is no worker of that code or id in pets."),
+    "a deletion that is not meant": ("delete_project pets", 2, "say --yes pets as well. Nothing was deleted."),
+    "a study that is not archived": ("delete_project pets --yes pets", 1, "Archive it first"),
     "a backup onto something": ("backup {folder}", 1, "exists already. Nothing was written"),
 }
 

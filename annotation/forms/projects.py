@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.forms.questionnaire import as_text, parse_questionnaire
 from annotation.models import Item, Membership, Project, User
+from annotation.refusals import Archived
 
 NUMBERS = [
     "judgements_per_worker",
@@ -27,6 +28,7 @@ NUMBERS = [
     "lease_minutes",
     "update_batch",
 ]
+KEPT = "retention_days"
 # Addresses under /projects/ that are no project.
 RESERVED_SLUGS = {"new"}
 QUESTIONNAIRE_LENGTH = 20_000
@@ -52,15 +54,19 @@ class FieldGroup:
     fields: list[forms.BoundField]
 
 
-class ProjectForm(forms.ModelForm):
-    """Gives `cleaned_data` to a service; it is never saved by itself, so that every change is in the audit."""
-
-    slug = forms.SlugField(
+def _slug_field() -> forms.SlugField:
+    return forms.SlugField(
         label=gettext_lazy("short name in links"),
         required=False,
         max_length=60,
         help_text=gettext_lazy("Letters, digits and hyphens. Made from the title if left empty; fixed afterwards."),
     )
+
+
+class ProjectForm(forms.ModelForm):
+    """Gives `cleaned_data` to a service; it is never saved by itself, so that every change is in the audit."""
+
+    slug = _slug_field()
     questionnaire = forms.CharField(
         label=gettext_lazy("questions to workers"),
         required=False,
@@ -87,6 +93,7 @@ class ProjectForm(forms.ModelForm):
             "pairs",
             *NUMBERS,
             "questionnaire",
+            KEPT,
         ]
         widgets = {name: forms.Textarea(attrs={"rows": 5}) for name in ("instructions", "consent")}
         help_texts = {
@@ -97,7 +104,7 @@ class ProjectForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in NUMBERS:
+        for name in (*NUMBERS, KEPT):
             self.fields[name] = _whole_number(name)
         if self.instance.pk:
             del self.fields["slug"]
@@ -112,20 +119,13 @@ class ProjectForm(forms.ModelForm):
                 ["ties_allowed", "reason_asked", "group_shown", "listed", "ranking_public"],
             ),
             (_("Who judges what"), ["pairs", *NUMBERS]),
-            (_("What workers are asked about themselves"), ["questionnaire"]),
+            (_("What workers are asked about themselves, and how long it is kept"), ["questionnaire", KEPT]),
         ]
         for legend, names in parts:
             yield FieldGroup(legend, [self[name] for name in names if name in self.fields])
 
     def clean_slug(self) -> str:
-        slug = self.cleaned_data["slug"] or _free_slug(self.cleaned_data.get("title", ""))
-        if not slug and "title" in self.cleaned_data:
-            raise ValidationError(_("The title holds no Latin letters to make a short name from. Write one here."))
-        if slug in RESERVED_SLUGS:
-            raise ValidationError(_("“%(slug)s” is an address of Concord itself. Choose another.") % {"slug": slug})
-        if Project.objects.filter(slug=slug).exists():
-            raise ValidationError(_("There is a project with this short name already. Choose another."))
-        return slug
+        return _checked_slug(self.cleaned_data)
 
     def clean_questionnaire(self) -> list[dict[str, Any]]:
         return parse_questionnaire(self.cleaned_data["questionnaire"])
@@ -164,6 +164,18 @@ def _whole_number(name: str) -> forms.IntegerField:
     )
 
 
+def _checked_slug(cleaned: dict[str, Any]) -> str:
+    """The short name that was given, or one made from the title; refused where it is taken or is an address of ours."""
+    slug = cleaned["slug"] or _free_slug(cleaned.get("title", ""))
+    if not slug and "title" in cleaned:
+        raise ValidationError(_("The title holds no Latin letters to make a short name from. Write one here."))
+    if slug in RESERVED_SLUGS:
+        raise ValidationError(_("“%(slug)s” is an address of Concord itself. Choose another.") % {"slug": slug})
+    if Project.objects.filter(slug=slug).exists():
+        raise ValidationError(_("There is a project with this short name already. Choose another."))
+    return slug
+
+
 def _free_slug(title: str) -> str:
     """A short name made from the title that no project has; empty when the title holds no Latin letters."""
     base = re.sub(r"-+", "-", slugify(title)[:50]).strip("-")
@@ -192,6 +204,8 @@ class StateForm(forms.Form):
 
     def clean_state(self) -> str:
         state = State(self.cleaned_data["state"])
+        if self.project.archived_at:
+            raise ValidationError(f"{Archived.title} {Archived.detail}")
         if state not in NEXT_STATES[State(self.project.state)]:
             words = {"now": self.project.get_state_display(), "wanted": state.label}
             raise ValidationError(_("The study is %(now)s and cannot become %(wanted)s. Nothing was changed.") % words)
@@ -206,6 +220,32 @@ class StateForm(forms.Form):
             "No two active items share a group, so no pair can be formed. Give items the same group, "
             "or let any two items be paired in the settings."
         )
+
+
+class CopyForm(forms.Form):
+    """What a copy is called, and whether it begins with the same items."""
+
+    title = forms.CharField(label=gettext_lazy("title"), max_length=200)
+    slug = _slug_field()
+    with_items = forms.BooleanField(label=gettext_lazy("with the items that are given to workers"), required=False)
+
+    def clean_slug(self) -> str:
+        return _checked_slug(self.cleaned_data)
+
+
+class DeleteForm(forms.Form):
+    """Deleted by whoever types its short name."""
+
+    typed = forms.CharField(label=gettext_lazy("the project's short name"), max_length=60, required=False)
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.project = project
+
+    def clean_typed(self) -> str:
+        if self.cleaned_data["typed"] != self.project.slug:
+            raise ValidationError(_("Type “%(slug)s” exactly. Nothing was deleted.") % {"slug": self.project.slug})
+        return self.project.slug
 
 
 class MemberForm(forms.Form):

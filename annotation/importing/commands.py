@@ -22,7 +22,7 @@ class ImportCommand(TerminalCommand):
         parser.add_argument("--check", action="store_true", help="say what would change and write nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        project = self.find_project(options["project"])
+        project = self.find_changeable(options["project"])
         try:
             path = table_in(options["place"], self.table)
         except ImportRefused as refused:

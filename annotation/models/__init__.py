@@ -5,6 +5,7 @@ from annotation.models.items import Item
 from annotation.models.judgements import Assignment, Judgement, JudgementNote, Retraction, Suggestion
 from annotation.models.people import Invitation, Membership, User
 from annotation.models.projects import EventHead, Project
+from annotation.models.tombstones import Tombstone
 from annotation.models.workers import PlatformIdentity, Worker
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Project",
     "Retraction",
     "Suggestion",
+    "Tombstone",
     "User",
     "Worker",
 ]

@@ -18,7 +18,12 @@ class ProjectQuerySet(models.QuerySet["Project"]):
         """The projects this person is a member of; superusers see all of them."""
         if not user.is_authenticated:
             return self.none()
-        return self.all() if user.is_superuser else self.filter(membership__user=user)
+        there = self.filter(head__isnull=False)  # a deleted project has none
+        return there if user.is_superuser else there.filter(membership__user=user)
+
+    def in_lists(self) -> "ProjectQuerySet":
+        """Those that were not archived."""
+        return self.filter(archived_at=None)
 
 
 def import_salt() -> str:
@@ -130,6 +135,16 @@ class Project(models.Model):
         default=False,
         help_text=_("Whoever has the link can read the consensus ranking; nothing about workers is shown."),
     )
+    retention_days = models.PositiveIntegerField(
+        _("days after which workers' data are erased"),
+        default=0,
+        validators=[MaxValueValidator(3650)],
+        help_text=_(
+            "From 0 to 3,650; 0 keeps them. So many days after the last answer, what platforms call the workers, their "
+            "answers to the questions above and their written reasons are erased. Judgements stay, under random codes."
+        ),
+    )
+    archived_at = models.DateTimeField(null=True, blank=True, editable=False)
     import_salt = models.CharField(max_length=32, default=import_salt, editable=False)
     simulated = models.BooleanField(_("holds simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -25,11 +25,11 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     removed = _retract_all(worker) if remove_judgements else 0
     ledger.raise_inputs_revision(worker.project_id)
     audit(worker.project, user, "erased a worker", {"judgements_removed": removed})
-    transaction.on_commit(_empty_the_journal)
+    transaction.on_commit(empty_the_journal)
     return removed
 
 
-def _empty_the_journal() -> None:
+def empty_the_journal() -> None:
     """SQLite's write-ahead file still holds the old pages; PostgreSQL clears its own by vacuum and log rotation."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:

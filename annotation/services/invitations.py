@@ -56,7 +56,7 @@ def refuse_unless_usable(invitation: Invitation) -> None:
     """Gone, unless it is fresh, its project takes changes, and who sent it may still invite."""
     sender = invitation.created_by
     may_invite = sender.is_active and invitation.project.role_of(sender) == Membership.Role.OWNER
-    usable = Invitation.objects.usable().filter(pk=invitation.pk).exists()
+    usable = Invitation.objects.usable().filter(pk=invitation.pk, project__archived_at=None).exists()
     if not (may_invite and usable):
         raise Gone
 

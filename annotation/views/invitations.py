@@ -50,7 +50,7 @@ def _letter(sender: User, project: Project, link: str) -> str:
 
 
 @require_POST
-@members_only(Role.OWNER)
+@members_only(Role.OWNER, archived=True)
 def withdraw(request: ResearcherRequest, project: Project, pk: int) -> HttpResponse:
     invitation = get_object_or_404(Invitation, project=project, pk=pk)
     services.withdraw(invitation=invitation, user=request.user)

@@ -17,7 +17,7 @@ from annotation.views import ResearcherRequest
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@members_only(Role.OWNER)
+@members_only(Role.OWNER, archived=True)
 def members(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The members, and one of them added, given another role, or removed."""
     form = MemberForm(request.POST if request.method == "POST" else None)

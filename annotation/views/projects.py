@@ -30,11 +30,16 @@ State = Project.State
 @require_safe
 def listing(request: ResearcherRequest) -> HttpResponse:
     """The projects this researcher may see, with how far each is."""
-    projects = Project.objects.seen_by(request.user).annotate(
+    seen = Project.objects.seen_by(request.user)
+    archived = "archived" in request.GET
+    shown = seen.exclude(archived_at=None) if archived else seen.in_lists()
+    projects = shown.annotate(
         n_items=_counted(Item.objects.filter(active=True)),
         n_judgements=_counted(Judgement.objects.answers()),
     )
-    return render(request, "annotation/projects.html", {"projects": projects})
+    n_archived = seen.exclude(archived_at=None).count()
+    context = {"projects": projects, "archived": archived, "n_archived": n_archived}
+    return render(request, "annotation/projects.html", context)
 
 
 def _counted(rows: QuerySet[Any]) -> Coalesce:
@@ -150,7 +155,7 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
         "n_pairs": n_pairs,
         "workers": project.workers.by_activity(timezone.now()),
         "n_judgements": project.judgements.answers().count(),
-        "moves": _moves(project.state, n_pairs) if request.role == Role.OWNER else [],
+        "moves": _moves(project.state, n_pairs) if request.role == Role.OWNER and not project.archived_at else [],
         "address": request.build_absolute_uri(project.get_judging_url()),
         "changes": [_told(entry) for entry in project.audit.select_related("user")[:RECENT]],
     }

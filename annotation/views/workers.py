@@ -13,7 +13,7 @@ from annotation.views import ResearcherRequest
 
 
 @require_POST
-@members_only(Role.OWNER)
+@members_only(Role.OWNER, archived=True)
 def erase(request: ResearcherRequest, project: Project, code: str) -> HttpResponse:
     """The person goes, the study stays; their judgements go too where that was ticked."""
     worker = get_object_or_404(Worker, project=project, code=code)

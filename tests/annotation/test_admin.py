@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation import services
-from annotation.models import AuditEntry, Judgement, PlatformIdentity, Project, Retraction, User, Worker
+from annotation.models import AuditEntry, Judgement, PlatformIdentity, Project, Retraction, Tombstone, User, Worker
 from tests.conftest import make_user
 
 pytestmark = pytest.mark.django_db
@@ -90,7 +90,8 @@ def test_a_project_with_judgements_cannot_be_deleted(administrator: Client, judg
 
 def test_a_project_that_nobody_has_judged_can_be_deleted(administrator: Client, project: Project) -> None:
     administrator.post(address(Project, "delete", project.pk), {"post": "yes"})
-    assert not Project.objects.exists()
+    assert not Project.objects.filter(slug="pets").exists()
+    assert Tombstone.objects.get().slug == "pets"
 
 
 def test_a_change_in_the_administration_is_in_the_audit(administrator: Client, project: Project) -> None:

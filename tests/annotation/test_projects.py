@@ -26,6 +26,7 @@ FORM = {
     "repeat_share": "0",
     "random_share": "50",
     "answers_wanted": "0",
+    "retention_days": "0",
     "lease_minutes": "30",
     "update_batch": "10",
 }

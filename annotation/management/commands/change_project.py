@@ -29,7 +29,8 @@ class Command(TerminalCommand):
         self.add_settings(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        project = self.find_project(options["project"])
+        find = self.find_changeable if options["set"] or options["state"] else self.find_project
+        project = find(options["project"])
         with transaction.atomic():
             self.change_settings(project, settings_given(options["set"]))
             if options["state"] not in (None, project.state):

@@ -30,7 +30,7 @@ class Command(TerminalCommand):
             raise WrongCall("How many versions to learn again must be 0 or more. Nothing was checked.")
         named = [self.find_project(slug) for slug in dict.fromkeys(options["project"])]
         projects = named or list(Project.objects.order_by("pk"))
-        problems = [*events.missing_guards(), *self.problems_of(projects)]
+        problems = [*events.missing_guards(), *events.open_graves(), *self.problems_of(projects)]
         for project in projects if options["rebuild"] else ():
             problems += self.rebuild(project, options["rebuild"])
         facts = {"projects": [project.slug for project in projects], "problems": problems}
