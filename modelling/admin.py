@@ -29,6 +29,9 @@ from modelling.models import (
     SnapshotArrays,
     UpdaterBeat,
     UpdateState,
+    Webhook,
+    WebhookDelivery,
+    WebhookHost,
 )
 
 
@@ -156,6 +159,45 @@ class ExportJobAdmin(ReadOnly):
     search_fields = ["project__title", "project__slug", "name"]
     list_select_related = ["project", "asked_by"]
     date_hierarchy = "asked_at"
+
+
+@admin.register(WebhookHost)
+class WebhookHostAdmin(admin.ModelAdmin):
+    """The servers that owners may send webhooks to. Taking one off the list ends deliveries to it at once."""
+
+    list_display = ["host", "port", "note", "created_at"]
+    search_fields = ["host", "note"]
+    date_hierarchy = "created_at"
+
+    def save_model(self, request: HttpRequest, obj: WebhookHost, form: forms.ModelForm, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        audit(None, request.user, "listed a host for webhooks", {"host": str(obj)})  # type: ignore[arg-type]
+
+    def delete_model(self, request: HttpRequest, obj: WebhookHost) -> None:
+        super().delete_model(request, obj)
+        audit(None, request.user, "took a host for webhooks off the list", {"host": str(obj)})  # type: ignore[arg-type]
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[WebhookHost]) -> None:
+        for host in queryset:
+            self.delete_model(request, host)
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ReadOnly):
+    list_display = ["url", "project", "on_version", "on_goal", "active", "told_version"]
+    list_filter = ["active", "project"]
+    search_fields = ["url", "project__title", "project__slug"]
+    exclude = ["salt"]
+    list_select_related = ["project"]
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(ReadOnly):
+    list_display = ["uuid", "webhook", "event", "state", "attempts", "status", "created_at", "ended_at"]
+    list_filter = ["state", "event"]
+    search_fields = ["=uuid", "webhook__url"]
+    list_select_related = ["webhook"]
+    date_hierarchy = "created_at"
 
 
 @admin.register(ComponentName)
