@@ -17,13 +17,13 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     Judgements carry only a random code, so they may stay; with `remove_judgements` each is retracted by an event, and
     the model, the rankings and the exports forget it.
     """
+    ledger.raise_inputs_revision(worker.project_id)  # first: no answer of theirs is stored from here on
     PlatformIdentity.objects.filter(worker=worker).delete()
     JudgementNote.objects.filter(judgement__worker=worker).delete()
     worker.traits, worker.state, worker.outcome = {}, Worker.State.WITHDRAWN, Worker.ERASED
     worker.consented_at = None
     worker.save(update_fields=["traits", "state", "outcome", "consented_at"])
     removed = _retract_all(worker) if remove_judgements else 0
-    ledger.raise_inputs_revision(worker.project_id)
     audit(worker.project, user, "erased a worker", {"judgements_removed": removed})
     transaction.on_commit(empty_the_journal)
     return removed

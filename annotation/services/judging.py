@@ -100,10 +100,10 @@ def _judgement_under(
 @one_at_a_time
 def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     """Everything a judgement causes, in order. Returns how many the worker now has."""
-    _refuse_unless_open(judgement.worker)
     if judgement.choice == Judgement.Choice.TIE and not lease.tie_offered:
         raise TieNotOffered
     ledger.append([judgement])
+    _refuse_unless_open(judgement.worker)
     statements.close_lease(lease, judgement.created_at)
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
@@ -117,7 +117,10 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
 
 
 def _refuse_unless_open(worker: Worker) -> None:
-    """Asked again inside the transaction: the study may just have closed, the person just have been erased."""
+    """Asked again when the log is ours until commit: the study may just have closed, the person just been erased.
+
+    Whoever erases a person takes the log first, too, so either they see this answer or we see them.
+    """
     state, project_state = statements.states_of(worker)
     if state == Worker.State.WITHDRAWN:
         raise NotYours
@@ -156,10 +159,10 @@ def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retra
 
 @transaction.atomic
 def _take_back(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
-    if Worker.objects.select_for_update(no_key=True).get(pk=worker.pk).state == Worker.State.FINISHED:
-        raise TooLate
-    _refuse_unless_open(worker)
     event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())
     ledger.append([event])
+    if Worker.objects.get(pk=worker.pk).state == Worker.State.FINISHED:
+        raise TooLate
+    _refuse_unless_open(worker)
     give_again(target, event.created_at)
     return event

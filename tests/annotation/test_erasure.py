@@ -1,7 +1,10 @@
 """Erasing a person removes the person, not the study."""
 
 import subprocess
+import threading
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -11,8 +14,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from annotation import services
+from annotation import services, statements
 from annotation.models import AuditEntry, Judgement, JudgementNote, Project, User, Worker
+from annotation.refusals import NotYours
 from annotation.services import Receipt
 from annotation.verification import problems_of
 
@@ -85,6 +89,41 @@ def test_with_their_judgements_each_is_taken_back_by_an_event(project: Project, 
     assert Judgement.objects.standing().count() == 0
     assert Judgement.objects.count() == 2
     assert list(problems_of(project)) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_on_its_way_while_the_person_is_erased_does_not_stay(
+    project: Project, person: Worker, rng: Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL lets the erasure through just before the answer takes the log; SQLite makes it wait for the answer."""
+    take, erasing = statements.take_sequences, threading.Thread(target=_erase, args=[person])
+
+    def take_late(project_id: int, count: int) -> tuple[int, str]:
+        monkeypatch.setattr(statements, "take_sequences", take)
+        erasing.start()
+        if connection.vendor == "postgresql":
+            erasing.join()
+        return take(project_id, count)
+
+    [pair, *_more] = services.lease_pairs(worker=person, rng=rng)
+    monkeypatch.setattr(statements, "take_sequences", take_late)
+    with suppress(NotYours):
+        services.record_judgement(
+            worker=person, uuid=uuid.uuid4(), assignment=pair.public_id, choice="left", note=CANARY
+        )
+    erasing.join()
+    person.refresh_from_db()
+    assert (person.state, person.outcome) == (Worker.State.WITHDRAWN, Worker.ERASED)
+    assert not person.judgements.filter(retraction=None).exists()
+    assert not JudgementNote.objects.exists()
+    assert list(problems_of(project)) == []
+
+
+def _erase(person: Worker) -> None:
+    try:
+        services.erase_worker(worker=Worker.objects.get(pk=person.pk), user=None, remove_judgements=True)
+    finally:
+        connection.close()
 
 
 def test_erasing_twice_is_erasing_once(person: Worker, owner: User) -> None:
