@@ -9,13 +9,18 @@ from django.utils.translation import gettext as _
 RETRY_SECONDS = 10
 
 
+API = "/api/"  # whatever is asked below this address is asked by a script
+
+
 def wants_json(request: HttpRequest) -> bool:
+    if request.path.startswith(API):
+        return True
     return request.content_type == "application/json" or not request.accepts("text/html")
 
 
 def problem(request: HttpRequest, status: int, title: str, detail: str, **more: Any) -> JsonResponse:
     """An RFC 9457 answer for scripts: what happened, what is safe, what to do, and the id to find it in the logs."""
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "field": None, **more}
     number = getattr(request, "id", "")
     return JsonResponse({**body, "request_id": number}, status=status, content_type="application/problem+json")
 

@@ -18,6 +18,7 @@ LETTERS = 3  # to one mailbox in an hour
 GUESSES = 10  # at one account's password in a quarter of an hour
 INVITATIONS = 60  # by one owner in an hour
 ACCEPTANCES = 30  # from one address in a minute
+CALLS_PER_SECOND = 100  # of one API token: a front end for a whole crowd, or a script in a hurry
 
 
 def too_fast(worker: Worker) -> bool:
@@ -51,6 +52,11 @@ def too_many_invitations(user: int) -> bool:
 
 def too_many_acceptances(request: HttpRequest) -> bool:
     return _count(f"acceptances-{request.META.get('REMOTE_ADDR', '')}", seconds=60) > ACCEPTANCES
+
+
+def too_many_calls(token: int) -> bool:
+    """Whether the API token with this key was shown more often in this second than any front end needs."""
+    return _count(f"calls-{token}", seconds=1) > CALLS_PER_SECOND
 
 
 def _count(what: str, seconds: int) -> int:

@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from annotation.views import accounts
 from config import health
+from modelling.api.site import api
 
 handler400 = "annotation.errors.bad_request"
 handler403 = "annotation.errors.forbidden"
@@ -30,4 +31,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("annotation.urls")),
     path("", include("modelling.urls")),
+    path("api/v1/", api.urls),
 ]

@@ -19,6 +19,7 @@ from modelling.exporting.requests import AT_ONCE, ask
 from modelling.exporting.responses import Download
 from modelling.exporting.zips import zipped
 from modelling.models import (
+    ApiToken,
     ComponentName,
     ComponentNumbers,
     ConsensusScore,
@@ -33,6 +34,7 @@ from modelling.models import (
     WebhookDelivery,
     WebhookHost,
 )
+from modelling.tokens import revoke_token
 
 
 @admin.register(UpdateState)
@@ -91,6 +93,24 @@ class SettingsSearchAdmin(ReadOnly):
     search_fields = ["project__title", "project__slug", "words"]
     list_select_related = ["project", "asked_by"]
     date_hierarchy = "asked_at"
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnly):
+    """Whose tokens there are. Their words are not kept anywhere; their fingerprint is nobody's business."""
+
+    list_display = ["name", "prefix", "user", "project", "scope", "expires_at", "last_used_at", "revoked_at"]
+    list_filter = ["scope", "project"]
+    search_fields = ["name", "prefix", "user__username"]
+    exclude = ["digest"]
+    list_select_related = ["user", "project"]
+    date_hierarchy = "created_at"
+    actions = ["revoke"]
+
+    @admin.action(description=gettext_lazy("Revoke the selected tokens"), permissions=["view"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[ApiToken]) -> None:
+        for token in tokens:
+            revoke_token(token=token, user=cast(User, request.user))
 
 
 @admin.register(UpdaterBeat)

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from modelling import downloads, exports, steering, views, webhook_views
+from modelling.api import pages
 from modelling.live import ProjectConsumer
 
 app_name = "modelling"
@@ -44,5 +45,9 @@ urlpatterns = [
     path("projects/<slug:slug>/webhooks/<int:pk>/switch/", webhook_views.switch, name="webhook_switch"),
     path("projects/<slug:slug>/webhooks/<int:pk>/test/", webhook_views.test, name="webhook_test"),
     path("projects/<slug:slug>/webhooks/<int:pk>/remove/", webhook_views.remove, name="webhook_remove"),
+    path("accounts/tokens/", pages.tokens, name="tokens"),
+    path("accounts/tokens/<int:pk>/revoke/", pages.revoke, name="token_revoke"),
+    path("api/v1/", pages.documentation, name="api_documentation"),
+    path("api/v1/openapi.json", pages.document, name="api_document"),
 ]
 websocket_urlpatterns = [path("ws/projects/<slug:slug>/", ProjectConsumer.as_asgi())]

@@ -8,6 +8,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from annotation import services
 from annotation.models import Item, Project, User, Worker
+from tests.modelling.api.rights import API, DOCUMENTS
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,10 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/retractions/"): [401, 400, 401, 401, 401, 401, 401],
     ("GET", "r/<slug:slug>/"): empty(OPEN, 404),  # not opened by its owner
+    ("GET", "accounts/tokens/"): LOGGED_IN,
+    ("POST", "accounts/tokens/"): empty(LOGGED_IN, 422),
+    ("POST", "accounts/tokens/<int:pk>/revoke/"): empty(LOGGED_IN, 404),  # of another person, or nobody's
+    **{("GET", route): OPEN for route in DOCUMENTS},
     ("GET", "projects/"): LOGGED_IN,
     ("GET", "projects/new/"): LOGGED_IN,
     ("POST", "projects/new/"): empty(LOGGED_IN, 422),
@@ -157,10 +162,11 @@ def address(route: str, project: Project) -> str:
 
 
 def test_every_address_is_in_the_table() -> None:
-    assert {route for _, route in TABLE} == set(ROUTES)
+    """Those of the API have a table of their own: a browser's session opens none of them."""
+    assert {route for _, route in TABLE} | {route for _, route in API} == set(ROUTES)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", sorted({route for _, route in TABLE}))
 def test_each_role_gets_what_the_table_says(route: str, project: Project, clients: dict[str, Client]) -> None:
     where = address(route, project)
     for method in METHODS:

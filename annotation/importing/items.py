@@ -1,7 +1,7 @@
 """Items from a file: read and checked first, compared with the project next, written in one transaction last."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from django.db import transaction
@@ -116,22 +116,42 @@ def _features_of(header: list[str]) -> dict[str, int]:
 
 def _draft(line: int, cells: list[str], header: list[str], columns: Columns, problems: Problems) -> Draft:
     """One row; what is wrong with it is noted."""
-    key, text = cells[columns.key].strip(), tidy_text(cells[columns.text])
     parts = [cells[place].strip() for place in columns.group]
     group = ": ".join(filter(None, parts)) if columns.group else None
-    metadata = {name: tidy_text(cells[place]) for name, place in columns.metadata.items()}
-    _note(problems, line, header[columns.key], wrong_with_name(key, MAX_KEY))
-    _note(problems, line, header[columns.text], wrong_with_text(text, MAX_TEXT))
-    _note(problems, line, "group", wrong_with_length(group or "", MAX_GROUP))
-    for name, value in metadata.items():
-        _note(problems, line, name, wrong_with_length(value, MAX_TEXT))
+    metadata = {name: cells[place] for name, place in columns.metadata.items()}
     features = {}
     for name, place in columns.features.items():
         try:
             features[name] = to_number(cells[place])
         except ValueError as error:
             problems.add(line, header[place], str(error))
-    return Draft(line, key, text, group, metadata, features)
+    draft = _tidied(Draft(line, cells[columns.key], cells[columns.text], group, metadata, features))
+    _check_draft(draft, header[columns.key], header[columns.text], problems)
+    return draft
+
+
+def check_drafts(drafts: Iterable[Draft]) -> list[Draft]:
+    """Rows that did not come in a file, tidied; or a refusal that lists what is wrong with them."""
+    problems, tidied = Problems(), [_tidied(draft) for draft in drafts]
+    for draft in tidied:
+        _check_draft(draft, "key", "text", problems)
+    _check_keys(tidied, "key", problems)
+    problems.refuse_if_any()
+    return tidied
+
+
+def _tidied(draft: Draft) -> Draft:
+    metadata = {name: tidy_text(value) for name, value in draft.metadata.items()}
+    return replace(draft, key=draft.key.strip(), text=tidy_text(draft.text), metadata=metadata)
+
+
+def _check_draft(draft: Draft, key: str, text: str, problems: Problems) -> None:
+    """Notes what is wrong with the row, by the names of its columns."""
+    _note(problems, draft.line, key, wrong_with_name(draft.key, MAX_KEY))
+    _note(problems, draft.line, text, wrong_with_text(draft.text, MAX_TEXT))
+    _note(problems, draft.line, "group", wrong_with_length(draft.group or "", MAX_GROUP))
+    for name, value in draft.metadata.items():
+        _note(problems, draft.line, name, wrong_with_length(value, MAX_TEXT))
 
 
 def _note(problems: Problems, line: int, column: str, message: str) -> None:

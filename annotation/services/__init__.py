@@ -7,6 +7,7 @@ from annotation.services.invitations import accept, accept_with_new_account, fin
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
 from annotation.services.leasing import add_load, enrol, enrol_once, lease_pairs
 from annotation.services.projects import audit, change_project, create_project, set_membership
+from annotation.services.suggesting import replace_suggestions
 
 __all__ = [
     "Receipt",
@@ -26,6 +27,7 @@ __all__ = [
     "invite",
     "lease_pairs",
     "record_judgement",
+    "replace_suggestions",
     "retract",
     "set_membership",
     "to_canonical",

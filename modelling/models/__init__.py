@@ -2,10 +2,12 @@
 
 from modelling.models.components import ComponentName, ComponentNumbers
 from modelling.models.snapshots import ConsensusScore, ModelSnapshot, ScoreboardEntry, SnapshotArrays
+from modelling.models.tokens import ApiToken
 from modelling.models.updates import ExportJob, ExportPiece, Job, SettingsSearch, UpdaterBeat, UpdateState
 from modelling.models.webhooks import Webhook, WebhookDelivery, WebhookHost
 
 __all__ = [
+    "ApiToken",
     "ComponentName",
     "ComponentNumbers",
     "ConsensusScore",

@@ -203,7 +203,7 @@ def test_every_bad_input_is_answered_as_promised(stage: Stage, case: Case, monke
     said = reply.json()
     assert reply.status_code == case.status, said
     assert {name: look_up(said, name) for name in case.tells} == case.tells
-    assert said.get("field", "") == case.names
+    assert (said.get("field") or "") == case.names
     if case.status >= 400:
         assert reply["Content-Type"] == "application/problem+json"
         assert case.says in f"{said['title']} {said['detail']}"

@@ -1,0 +1,64 @@
+"""What a script shows instead of a password: only the fingerprint of each token is kept."""
+
+from datetime import datetime, timedelta
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import User
+
+SEEN_EVERY = timedelta(minutes=1)  # how exactly `last_used_at` is kept
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def usable(self, now: datetime) -> "ApiTokenQuerySet":
+        """Those that open the door: neither revoked nor expired, of a person who may log in."""
+        return self.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
+
+    def mark_used(self, now: datetime) -> None:
+        """Written once a minute at most: a script that reads must not keep the database busy writing."""
+        self.filter(Q(last_used_at=None) | Q(last_used_at__lt=now - SEEN_EVERY)).update(last_used_at=now)
+
+
+class ApiToken(models.Model):
+    """A person's token. It may do what its scope says, and never more than the person may."""
+
+    class Scope(models.TextChoices):
+        READ = "read", _("read")
+        WRITE = "write", _("read and write")
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    project = models.ForeignKey(
+        "annotation.Project",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="api_tokens",
+        help_text=_("The one project it opens; empty: every project of its person."),
+    )
+    name = models.CharField(_("name"), max_length=60)
+    prefix = models.CharField(max_length=12, unique=True, help_text=_("The part that may be shown and searched for."))
+    digest = models.CharField(max_length=64, help_text=_("SHA-256 of the token; the token itself is not kept."))
+    scope = models.CharField(_("may"), max_length=10, choices=Scope.choices, default=Scope.READ)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(scope__in=["read", "write"]), name="api_token_scope"),
+            models.CheckConstraint(condition=~Q(digest=""), name="api_token_digest_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return self.prefix
+
+    @property
+    def is_usable(self) -> bool:
+        return self.revoked_at is None and self.expires_at > timezone.now()

@@ -1,0 +1,84 @@
+"""schemathesis against a running Concord: every check on, with the true ids of a study often enough to get inside."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events, from_schema
+
+PHASES = ("examples", "coverage", "fuzzing", "stateful")
+# Not every sentence of the right shape is true: a cursor that nobody gave, a key that looks like another's, an answer
+# that stands already. schemathesis calls that a refusal of valid data, so two statuses are added to its own list; the
+# check below lets only such refusals pass: by their code they are not about the shape.
+ACCEPTED = ["2xx", "304", "400", "401", "403", "404", "409", "422"]
+Known = dict[str, list[Any]]
+
+
+@dataclass
+class Run:
+    """What was sent, what came back, and what was wrong with it."""
+
+    cases: int = 0
+    answers: Counter[int] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)  # operations that were carried out, not refused
+    failures: list[str] = field(default_factory=list)
+
+
+@schemathesis.check
+def a_refusal_of_what_is_well_formed_says_why(ctx: Any, response: Any, case: Any) -> None:
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if response.status_code == 400:
+        assert response.json()["field"] == "cursor", response.json()
+    elif response.status_code == 422:
+        assert response.json()["code"], response.json()  # what is of the wrong shape has none
+
+
+def fuzz(address: str, token: str, known: Known, *, examples: int, seed: int, phases: tuple[str, ...] = PHASES) -> Run:
+    """These phases of schemathesis over every operation; `known` are true values by the place of a parameter."""
+    config = _config(token, known, examples, seed, phases)
+    schema, run = schemathesis.openapi.from_url(f"{address}/api/v1/openapi.json", config=config), Run()
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.ScenarioFinished):
+            _note(run, event.recorder)
+        elif isinstance(event, events.NonFatalError):
+            run.failures.append(f"{event.label}: {event.value}")
+        elif isinstance(event, events.FatalError):
+            run.failures.append(str(event.exception))
+    return run
+
+
+def _config(token: str, known: Known, examples: int, seed: int, phases: tuple[str, ...]) -> SchemathesisConfig:
+    return SchemathesisConfig.from_dict(
+        {
+            "seed": seed,
+            "auth": {"openapi": {"Bearer": {"bearer": token}}},
+            "generation": {"max-examples": examples, "database": "none", "no-shrink": True},
+            "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
+            "phases": {name: {"enabled": name in phases} for name in PHASES},
+            "dictionaries": {name: {"values": values} for name, values in known.items()},
+            "parameters": {name: {"dictionary": name, "probability": 0.8} for name in known},
+        }
+    )
+
+
+def _note(run: Run, recorder: Any) -> None:
+    run.cases += len(recorder.interactions)
+    for case, interaction in recorder.interactions.items():
+        if interaction.response is not None:
+            run.answers[interaction.response.status_code] += 1
+            run.done[_label(recorder, case)] += interaction.response.status_code < 300
+    for case, checks in recorder.checks.items():
+        for check in checks:
+            if check.failure_info is not None:
+                run.failures.append(f"{_label(recorder, case)}: {check.failure_info.failure}\n{_sent(recorder, case)}")
+
+
+def _label(recorder: Any, case: str) -> str:
+    return recorder.cases[case].value.operation.label if case in recorder.cases else recorder.label
+
+
+def _sent(recorder: Any, case: str) -> str:
+    return recorder.cases[case].value.as_curl_command() if case in recorder.cases else ""

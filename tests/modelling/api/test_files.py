@@ -1,0 +1,65 @@
+"""Exports by the API: the same bytes as everywhere, small ones at once, large ones when they are done."""
+
+import hashlib
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from annotation import services
+from annotation.models import Project, Worker
+from modelling import exporting
+from modelling.exporting import requests
+from tests.modelling.studies import make_version
+
+pytestmark = pytest.mark.django_db
+EXPORTS = "/api/v1/projects/pets/exports"
+
+
+def body(answer: object) -> bytes:
+    return b"".join(answer.streaming_content)
+
+
+@pytest.fixture
+def judged(project: Project, worker: Worker, judge: Callable[..., services.Receipt]) -> None:
+    for choice in ("left", "right", "tie"):
+        judge(worker, choice)
+    make_version(project, 1)
+
+
+@pytest.mark.usefixtures("judged")
+def test_a_small_file_is_the_one_that_the_page_gives_and_names_its_point(olga: Client, project: Project) -> None:
+    answer = olga.get(f"{EXPORTS}/ranking.csv")
+    table = exporting.table(project, "ranking")
+    assert body(answer) == b"".join(exporting.pieces(table, "csv"))
+    assert answer["Content-Disposition"] == 'attachment; filename="pets-ranking-seq10-v1.csv"'
+    same = olga.get(f"{EXPORTS}/ranking.csv", headers={"if-none-match": answer["ETag"]})
+    assert same.status_code == 304
+    assert project.audit.filter(action="exported ranking").count() == 1
+
+
+@pytest.mark.usefixtures("judged")
+def test_what_cannot_be_exported_is_refused_in_words(olga: Client) -> None:
+    refused = {"nothing.csv": 404, "ranking.xlsx": 404, "ranking.csv?version=9": 404, "judgements.csv?as_of=99": 404}
+    refused |= {"archive.zip": 409, "ranking.csv?as_of=-1": 400, "ranking.csv?version=0": 400}
+    for end, status in refused.items():
+        answer = olga.get(f"{EXPORTS}/{end}")
+        assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json"), end
+
+
+@pytest.mark.usefixtures("judged")
+def test_a_large_file_is_asked_for_and_fetched_when_it_is_done(olga: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "AT_ONCE", 2)
+    assert olga.get(f"{EXPORTS}/judgements.jsonl").status_code == 409
+    asked, again = (
+        olga.post(EXPORTS, {"what": "judgements", "format": "jsonl"}, content_type="application/json") for _ in "12"
+    )
+    assert (asked.status_code, asked.json()["state"]) == (202, "waiting")
+    assert again.json() == asked.json()
+    where = f"{EXPORTS}/files/{asked.json()['number']}"
+    assert olga.get(f"{where}/content").status_code == 409
+    assert requests.export_one("test")
+    told, content = olga.get(where).json(), body(olga.get(f"{where}/content"))
+    assert (told["state"], told["bytes"]) == ("done", len(content))
+    assert told["sha256"] == hashlib.sha256(content).hexdigest()
+    assert content.count(b"\n") == 3

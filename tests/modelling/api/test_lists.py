@@ -1,0 +1,161 @@
+"""Lists: pages by cursor, fixed names, and nothing without end (B54, B55, H3)."""
+
+import base64
+import json
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from annotation import services, throttling
+from annotation.models import Item, Project, Worker
+from tests.modelling.studies import make_version
+
+pytestmark = pytest.mark.django_db
+PETS = "/api/v1/projects/pets"
+LISTS = ["", "/items", "/workers", "/judgements", "/snapshots", "/ranking", "/suggestions"]
+NOT_ASKED = [
+    "worker__user__password__startswith=a", "user__password__startswith=pbkdf2", "project__membership__user__email=x",
+    "status__startswith=a", "membership__user__password__regex=.", "audit__details__icontains=x", "id__in=1", "pk=1",
+    "created_at__gt=2020-01-01", "item_lo__key=x", "import_salt__startswith=a", "api_tokens__digest__startswith=0",
+    "filter=key", "fields=text", "page=-1", "page_size=1000000000", "offset=3", "order_by=id", "format=csv", "__=1",
+]  # fmt: skip
+
+
+def everything(client: Client, address: str, **asked: object) -> list[dict]:
+    """Every row, page by page."""
+    rows, cursor = [], None
+    while True:
+        page = client.get(address, {**asked, **({"cursor": cursor} if cursor else {})}).json()
+        assert len(page["rows"]) <= asked.get("limit", 100)
+        rows, cursor = rows + page["rows"], page["next"]
+        if cursor is None:
+            return rows
+
+
+@pytest.fixture
+def version(project: Project) -> None:
+    make_version(project, 1)
+
+
+def listing(end: str) -> str:
+    return PETS + end if end else "/api/v1/projects"
+
+
+@pytest.mark.parametrize("end", LISTS)
+@pytest.mark.usefixtures("version")
+def test_names_that_nobody_offered_are_refused_by_every_list(end: str, olga: Client) -> None:
+    for question in NOT_ASKED:
+        refused = olga.get(f"{listing(end)}?{question}")
+        assert refused.status_code == 400, question
+        assert refused.json()["field"] == question.split("=")[0]
+
+
+@pytest.mark.parametrize("end", LISTS)
+@pytest.mark.usefixtures("version")
+def test_orders_that_nobody_offered_are_refused(end: str, olga: Client) -> None:
+    for order in ("worker__user__password", "-password", "?", "id; DROP TABLE annotation_item", "pk"):
+        assert olga.get(listing(end), {"ordering": order}).status_code == 400
+
+
+@pytest.mark.parametrize("end", LISTS)
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "1000000000", "ten", "1.5", "", "1e3", "0x10"])
+@pytest.mark.usefixtures("version")
+def test_a_page_is_never_without_end(end: str, limit: str, olga: Client) -> None:
+    refused = olga.get(listing(end), {"limit": limit})
+    assert refused.status_code == 400
+    assert refused.json()["field"] == "limit"
+
+
+def forged(*values: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["xx", "=", "é", "W10", "e30", "MQ", "bnVsbA", "x" * 201, forged("id"), forged("id", "1"), forged("id", 1, 2),
+     forged("id", 2**64), forged("id", 1e309), forged("id", True), forged("rank", 1), forged("id", [1]), forged(1, 1)],
+)  # fmt: skip
+def test_a_cursor_that_nobody_gave_out_is_refused(cursor: str, olga: Client, project: Project) -> None:
+    refused = olga.get(f"{PETS}/items", {"cursor": cursor})
+    assert refused.status_code == 400
+    assert refused.json()["field"] == "cursor"
+
+
+def test_the_cursor_of_another_order_is_refused(olga: Client, project: Project, worker: Worker) -> None:
+    services.enrol(project=project)
+    cursor = olga.get(f"{PETS}/workers", {"limit": 1, "ordering": "joined"}).json()["next"]
+    assert olga.get(f"{PETS}/workers", {"cursor": cursor, "ordering": "-joined"}).status_code == 400
+
+
+def test_the_same_question_twice_is_refused(olga: Client, project: Project) -> None:
+    assert olga.get(f"{PETS}/items?limit=1&limit=2").status_code == 400
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_all_pages_together_are_the_whole_list(limit: int, olga: Client, project: Project) -> None:
+    keys = [item["key"] for item in everything(olga, f"{PETS}/items", limit=limit)]
+    assert keys == list(Item.objects.filter(project=project).order_by("pk").values_list("key", flat=True))
+
+
+@pytest.mark.parametrize("ordering", ["rank", "divides", "unsure", "judgements", "fewest"])
+def test_a_ranking_with_equal_values_is_read_without_gap_or_repeat(
+    ordering: str, olga: Client, project: Project
+) -> None:
+    make_version(project, 1)
+    whole = everything(olga, f"{PETS}/ranking", ordering=ordering)
+    assert everything(olga, f"{PETS}/ranking", ordering=ordering, limit=2) == whole
+    assert {row["key"] for row in whole} == set(Item.objects.filter(project=project).values_list("key", flat=True))
+
+
+def test_rows_that_come_in_between_two_pages_neither_repeat_nor_hide_others(
+    olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
+) -> None:
+    for _ in range(4):
+        judge(worker)
+    first = olga.get(f"{PETS}/judgements", {"limit": 2, "ordering": "-sequence"}).json()
+    judge(worker)
+    second = olga.get(f"{PETS}/judgements", {"limit": 2, "ordering": "-sequence", "cursor": first["next"]}).json()
+    assert [row["sequence"] for row in first["rows"] + second["rows"]] == [4, 3, 2, 1]
+
+
+def test_filters_do_what_they_say(
+    olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
+) -> None:
+    mine, other = judge(worker).judgement, judge(services.enrol(project=project), "tie").judgement
+    address = f"{PETS}/judgements"
+
+    def found(**asked: object) -> set[str]:
+        return {row["uuid"] for row in everything(olga, address, **asked)}
+
+    assert found(worker=worker.code) == {str(mine.uuid)}
+    assert found(after=1) == {str(other.uuid)}
+    assert found(item=mine.item_lo.key) >= {str(mine.uuid)}
+    assert found(item="no such key") == found(source="import") == found(standing="false") == set()
+    assert found(standing="true", source="browser") == {str(mine.uuid), str(other.uuid)}
+    assert len(everything(olga, f"{PETS}/items", group="dogs", active="true")) == 3
+
+
+def test_an_answer_is_not_sent_again_while_nothing_has_changed(
+    olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
+) -> None:
+    make_version(project, 1)
+    for end, change in (
+        ("/ranking", lambda: make_version(project, 2)),
+        ("/judgements", lambda: judge(worker)),
+        ("/items", lambda: olga.post(f"{PETS}/items", {"items": [{"key": "n", "text": "N."}]}, "application/json")),
+    ):
+        etag = olga.get(PETS + end)["ETag"]
+        same = olga.get(PETS + end, headers={"if-none-match": f'"other", W/{etag}'})
+        assert (same.status_code, same.content, same["ETag"]) == (304, b"", etag)
+        change()
+        assert olga.get(PETS + end, headers={"if-none-match": etag}).status_code == 200
+
+
+def test_a_token_in_too_great_a_hurry_is_slowed_down(
+    olga: Client, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "CALLS_PER_SECOND", 0)
+    refused = olga.get(PETS)
+    assert (refused.status_code, refused["Retry-After"]) == (429, "1")
+    assert refused["Content-Type"] == "application/problem+json"
