@@ -95,7 +95,7 @@ def _place(plan: Plan, draft: Draft, item: Item | None) -> None:
 
 def _columns_of(table: Table) -> Columns:
     """Which column is what: key (or item_id), text, group (or topic and stance), feature:…, and metadata."""
-    key, text = required(table, "key", "item_id"), required(table, "text")
+    key, text = required(table, "key", "item_id", "#id"), required(table, "text", "argument")
     group = table.find("group")
     topic_and_stance = (table.find("topic"), table.find("stance"))
     places = (group,) if group is not None else topic_and_stance

@@ -4,6 +4,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from django.db import transaction
@@ -13,12 +14,12 @@ from annotation.curation import MAX_KEY, current_items, hold_items, look_alike
 from annotation.importing.columns import wrong_with_name
 from annotation.importing.judgement_rows import Answer, Event, Plan, store_judgements, workers_known
 from annotation.importing.problems import ImportRefused, Problems, quoted
-from annotation.importing.tables import open_table, required
+from annotation.importing.shapes import shape_of
+from annotation.importing.tables import open_table
 from annotation.models import Item, Judgement, Project, User
 from annotation.services import to_canonical
 
 NAMESPACE = uuid.UUID("5c1d9f0a-6f0e-5b39-9a43-0c5b8b0b8a51")
-COLUMNS = (("worker", "worker_id"), ("a", "item_a"), ("b", "item_b"), ("choice",))
 CHOICES = ("a", "b", "tie")
 MAX_WORKER = 200
 
@@ -29,12 +30,11 @@ def read_judgements(path: Path) -> list[Answer]:
     with open_table(path) as table:
         if not table.header:
             raise ImportRefused(_("At least 1 judgement is needed.") + " " + _("The file is empty."))
-        places = [required(table, *names) for names in COLUMNS]
-        columns = [table.header[place] for place in places]
+        shape = shape_of(table)
         for line, cells in table.even_rows(problems):
-            worker, a, b, choice = (cells[place].strip() for place in places)
-            answers.append(Answer(line, worker, a, b, choice.casefold()))
-            _check(answers[-1], columns, problems)
+            if not shape.leaves_out(cells):
+                answers.append(Answer(line, *shape.answer(cells)))
+                _check(answers[-1], shape.columns, problems)
     problems.refuse_if_any()
     if not answers:
         raise ImportRefused(_("At least 1 judgement is needed.") + " " + _("The file has a header and no rows."))
@@ -44,6 +44,7 @@ def read_judgements(path: Path) -> list[Answer]:
 def plan_judgements(project: Project, answers: list[Answer]) -> Plan:
     """What these rows would add to the project as it is now."""
     items = {item.key: item for item in current_items(project)}
+    answers = [replace(answer, a=_meant(answer.a, items), b=_meant(answer.b, items)) for answer in answers]
     _check_items(answers, items)
     stored, known = _winners_stored(project), workers_known(project)
     plan, problems, strangers = Plan(), Problems(), dict[str, None]()
@@ -83,6 +84,11 @@ def _check(answer: Answer, columns: list[str], problems: Problems) -> None:
     if answer.choice not in CHOICES:
         words = {"value": quoted(answer.choice)}
         problems.add(answer.line, choice, _("%(value)s is not a choice; write a, b or tie.") % words)
+
+
+def _meant(key: str, items: dict[str, Item]) -> str:
+    """The key without the apostrophe that exports put before what a spreadsheet would run."""
+    return key[1:] if key not in items and key.startswith("'") and key[1:] in items else key
 
 
 def _check_items(answers: list[Answer], items: dict[str, Item]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from annotation.importing.json_records import is_json, json_records
 from annotation.importing.problems import ImportRefused, Problem, Problems, TooLarge, quoted
 from annotation.importing.reading import open_lines
 
@@ -73,7 +74,13 @@ def _records(path: Path) -> Generator[Row, None, None]:
     """Every record that is not blank, with the line it begins on."""
     lines = open_lines(path)
     first = next(lines, "")
-    reader = csv.reader(chain([first], lines), delimiter=_delimiter(first), strict=True)
+    if is_json(first):
+        yield from json_records(chain([first], lines))
+        return
+    # The files of UKPConvArg have quotation marks that quote nothing.
+    plain = first.lstrip("# ").startswith("id\t")
+    quoting = csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL
+    reader = csv.reader(chain([first], lines), delimiter=_delimiter(first), quoting=quoting, strict=True)
     while True:
         line = reader.line_num + 1
         try:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Item, Judgement
 from modelling.exporting.events import JUDGEMENT, judgement_pages
-from modelling.exporting.formats import CONTENT_TYPES, pieces, plain_json
+from modelling.exporting.formats import CONTENT_TYPES, neutral, pieces, plain_json
 from modelling.exporting.points import Point
 from modelling.exporting.preferences import Expected
 from modelling.exporting.tables import Cells, Page, columns, in_pages, stamped
@@ -155,7 +155,8 @@ def _stamp(point: Point) -> dict[str, Any]:
 
 def label_studio(point: Point) -> Iterator[bytes]:
     """A task for each pair, with an annotation for each of its judgements."""
-    pairs = groupby(chain.from_iterable(votes(point, by_pair=True)), key=lambda vote: (vote.left, vote.right))
+    given_by_pair = (vote for page in votes(point, by_pair=True) for vote in page if vote.winner != "bad")
+    pairs = groupby(given_by_pair, key=lambda vote: (vote.left, vote.right))
     yield b"[\n"
     yield from _list(iter([_task(point, left, right, list(given))]) for (left, right), given in pairs)
     yield b"\n]\n"
@@ -163,7 +164,7 @@ def label_studio(point: Point) -> Iterator[bytes]:
 
 def _task(point: Point, left: Thing, right: Thing, given: list[Vote]) -> dict[str, Any]:
     data = {"text1": left.text, "text2": right.text, "key1": left.name, "key2": right.name, "group": left.group}
-    annotations = [{"result": _result(vote), "meta": {"worker": vote.worker}} for vote in given if vote.winner != "bad"]
+    annotations = [{"result": _result(vote), "meta": {"worker": vote.worker}} for vote in given]
     return {"data": data, "meta": _stamp(point), "annotations": annotations}
 
 
@@ -254,7 +255,7 @@ def _ukp_files(point: Point, folder: Path) -> list[Path]:
 def _ukp_line(vote: Vote) -> str:
     label = {"left": "a1", "right": "a2", "tie": "equal"}[vote.winner]
     cells = [f"{vote.left.name}_{vote.right.name}", vote.worker, label, vote.left.text, vote.right.text]
-    return "\t".join(_one_line(cell) for cell in cells) + "\n"
+    return "\t".join(neutral(_one_line(cell)) for cell in cells) + "\n"
 
 
 def _one_line(cell: str) -> str:

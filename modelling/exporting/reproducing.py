@@ -119,21 +119,27 @@ class Loader:
     def __init__(self, project: Project, items: dict[tuple[str, int], Item], workers: dict[str, Worker]) -> None:
         self.project, self.items, self.workers = project, items, workers
         self.judgements: dict[str, Judgement] = {}
+        self.waiting: list[Event] = []
         self.sequence, self.hash, self.chain = 0, "", True
 
     def take(self, folder: Path) -> Loaded:
-        waiting: list[Event] = []
         for where, row in lines_of(folder / EVENTS):
+            if row["type"] == "retraction" or len(self.waiting) == BATCH:
+                self._store()  # what is taken back must be a row first
             event = self._event(row, where)
             self._follow(row, event)
-            if event is not None and waiting and (type(event) is not type(waiting[0]) or len(waiting) == BATCH):
-                statements.insert(waiting)
-                waiting = []
-            waiting += [event] if event is not None else []
-        if waiting:
-            statements.insert(waiting)
+            if event is not None:
+                self.waiting.append(event)
+            if isinstance(event, Retraction):
+                self._store()
+        self._store()
         EventHead.objects.filter(project=self.project).update(sequence=self.sequence, hash=self.hash)
         return Loaded(self.project, self.sequence, self.chain)
+
+    def _store(self) -> None:
+        if self.waiting:
+            statements.insert(self.waiting)
+            self.waiting = []
 
     def _follow(self, row: dict[str, Any], event: Event | None) -> None:
         """Of what an erased person took along only the links are left to look at."""

@@ -3,13 +3,14 @@
 import csv
 import io
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from annotation import ledger
-from annotation.models import Item, Judgement, Project, Retraction
+from annotation.models import Item, Judgement, Project, Retraction, Worker
 from modelling import exporting
 from modelling.models import ModelSnapshot
 from modelling.updating import run_one
@@ -50,3 +51,44 @@ def bytes_of(project: Project, what: str, format: str = "", **point: Any) -> byt
 
 def rows_of(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+
+FIXED = (  # worker, first item, second item, choice, which was shown first, why skipped
+    ("w0", 0, 1, "lo", True, ""),
+    ("w0", 1, 2, "hi", False, ""),
+    ("w1", 0, 1, "tie", None, ""),
+    ("w1", 0, 4, "hi", True, ""),
+    ("w1", 2, 3, "skip", True, "both_poor"),
+    ("w2", 0, 1, "hi", False, ""),
+    ("w2", 3, 4, "skip", True, "other"),
+    ("w2", 1, 3, "lo", True, ""),
+)
+
+
+def fixed_study() -> Project:
+    """The same codes, ids and times whenever it is made, for golden files; its last judgement is taken back."""
+    project = make_study("fixed", texts=TEXTS, n_components=1, n_inducing_items=10)
+    Item.objects.filter(project=project, key="item-0").update(key="=item-0")
+    Item.objects.filter(project=project, key="item-4").update(group="two/other")
+    items = list(Item.objects.filter(project=project).order_by("pk"))
+    people = {code: Worker.objects.create(project=project, code=code) for code in ("w0", "w1", "w2")}
+    rows = [
+        Judgement(
+            uuid=uuid.UUID(int=number),
+            project=project,
+            worker=people[code],
+            item_lo=items[lo],
+            item_hi=items[hi],
+            choice=choice,
+            lo_was_left=shown_left,
+            skip_reason=reason,
+            source=Judgement.Source.SIMULATED,
+            response_ms=1000 * number,
+            created_at=datetime(2026, 1, 2, 3, 4, number, 500000, tzinfo=UTC),
+        )
+        for number, (code, lo, hi, choice, shown_left, reason) in enumerate(FIXED, start=1)
+    ]
+    with transaction.atomic():
+        ledger.append(rows)
+    retract(project, sequence=len(FIXED))
+    return project

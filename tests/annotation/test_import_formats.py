@@ -1,0 +1,101 @@
+"""Files as other programs write them: JSON lines, JSON lists, tabs without quoting, other people's names of columns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from annotation.importing.items import import_items, read_items
+from annotation.importing.judgements import read_judgements
+from annotation.importing.problems import ImportRefused
+from annotation.models import Item, Project
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "file"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def answers(path: Path) -> list[tuple[int, str, str, str, str]]:
+    return [(each.line, each.worker, each.a, each.b, each.choice) for each in read_judgements(path)]
+
+
+@pytest.mark.django_db
+def test_items_from_json_lines_with_notes_and_numbers(project: Project, tmp_path: Path) -> None:
+    rows = [
+        {"key": "x", "text": "Two\nlines.", "group": "g", "features": {"year": 1990}, "metadata": {"by": "Ada"}},
+        {"key": "y", "text": "“One.”", "group": "g", "features": {"year": -1.5}, "metadata": {"by": None}},
+    ]
+    path = written(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows))
+    import_items(project=project, user=None, rows=read_items(path))
+    x, y = Item.objects.filter(project=project, key__in=["x", "y"]).order_by("key")
+    assert (x.text, x.group, x.features, x.metadata) == ("Two\nlines.", "g", {"year": 1990.0}, {"by": "Ada"})
+    assert (y.features, y.metadata) == ({"year": -1.5}, {"by": ""})
+
+
+def test_items_from_tabs_and_from_a_ranking_of_ukpconvarg(tmp_path: Path) -> None:
+    tabs = read_items(written(tmp_path, 'key\ttext\tgroup\na\t"A, a."\tg\nb\tB.\tg\n'))
+    assert [(draft.key, draft.text, draft.group) for draft in tabs] == [("a", "A, a.", "g"), ("b", "B.", "g")]
+    ranked = read_items(written(tmp_path, '#id\trank\targument\narg1\t1\t"He said" so.\narg2\t2\tNo.\n'))
+    assert [(draft.key, draft.text) for draft in ranked] == [("arg1", '"He said" so.'), ("arg2", "No.")]
+    assert ranked[0].metadata == {"rank": "1"}
+
+
+def test_judgements_of_crowd_kit_and_evalica(tmp_path: Path) -> None:
+    crowd_kit = written(tmp_path, "worker,left,right,label\nw,a,b,a\nw,a,c,c\n")
+    assert answers(crowd_kit) == [(2, "w", "a", "b", "a"), (3, "w", "a", "c", "b")]
+    evalica = written(tmp_path, "left,right,winner\na,b,right\na,c,tie\nb,c,left\n")
+    assert [row[1:] for row in answers(evalica)] == [
+        ("evalica", "a", "b", "b"), ("evalica", "a", "c", "tie"), ("evalica", "b", "c", "a"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_votes_of_the_arena(tmp_path: Path, form: str) -> None:
+    votes = [
+        {"model_a": "a", "model_b": "b", "winner": winner, "judge": "j", "conversation_a": [{"role": "user"}]}
+        for winner in ("model_a", "model_b", "tie", "tie (bothbad)")
+    ]
+    lines = [json.dumps(vote) for vote in votes]
+    text = "\n".join(lines) if form == "lines" else "[\n" + ",\n".join(lines) + "\n]\n"
+    found = answers(written(tmp_path, text))
+    assert [row[1:] for row in found] == [("j", "a", "b", choice) for choice in ("a", "b", "tie", "tie")]
+    assert [row[0] for row in found] == ([1, 2, 3, 4] if form == "lines" else [2, 3, 4, 5])
+
+
+def test_lines_of_ukpconvarg_with_and_without_workers(tmp_path: Path) -> None:
+    crowd = '#id\tturkerid\tlabel\ta1\ta2\nx_1_y_2\tw9\ta2\t"open\tclosed"\narg1_arg2\tw9\tequal\tA\tB\n'
+    assert answers(written(tmp_path, crowd)) == [(2, "w9", "x_1", "y_2", "b"), (3, "w9", "arg1", "arg2", "tie")]
+    gold = "#id\tlabel\ta1\ta2\narg1_arg2\ta1\tA\tB\n"
+    assert answers(written(tmp_path, gold)) == [(2, "ukpconvarg", "arg1", "arg2", "a")]
+
+
+def test_concords_own_file_leaves_out_what_was_taken_back_or_skipped(tmp_path: Path) -> None:
+    text = "worker,a,b,choice,retracted\nw,x,y,a,false\nw,x,z,b,true\nw,y,z,skip,false\n"
+    assert answers(written(tmp_path, text)) == [(2, "w", "x", "y", "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('{"worker": "w", "a": "x", "b": "y", "choice": "a"}\n{"worker": "w"', 2, "not a JSON object"),
+        ('{"worker": "w", "a": "x", "b": "y", "choice": "a"}\n{"worker": "w"}', 2, "all need the same names"),
+        ('{"worker": "w", "a": "x", "b": "y", "choice": "a"}\n[1]', 2, "not a JSON object"),
+        ('[\n{"worker": "w", "a": "x", "b": "y", "choice": "a"},\n7]', 3, "not a JSON object"),
+        ("[" * 100_000, 1, "not a JSON object"),
+        ("#id\tturkerid\tlabel\ta1\ta2\na_b_c\tw\ta1\tA\tB\n", 2, "This cell is empty"),
+        ("worker,left,right,label\nw,a,b,z\n", 2, "is not a choice"),
+        ("left,right,winner\na,b,Left wins\n", 2, "is not a choice"),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    with pytest.raises(ImportRefused) as refused:
+        read_judgements(written(tmp_path, text))
+    assert any(problem.line == line and words in problem.message for problem in refused.value.problems)
+
+
+def test_characters_that_no_text_can_have_are_refused(tmp_path: Path) -> None:
+    for escaped in ("\\u0000", "\\ud800"):
+        with pytest.raises(ImportRefused, match="no text can have"):
+            read_items(written(tmp_path, f'{{"key": "x", "text": "{escaped}"}}\n{{"key": "y", "text": "z"}}'))
