@@ -77,10 +77,11 @@ def _records(path: Path) -> Generator[Row, None, None]:
     if is_json(first):
         yield from json_records(chain([first], lines))
         return
-    # The files of UKPConvArg have quotation marks that quote nothing.
-    plain = first.lstrip("# ").startswith("id\t")
-    quoting = csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL
-    reader = csv.reader(chain([first], lines), delimiter=_delimiter(first), quoting=quoting, strict=True)
+    all_lines, delimiter = chain([first], lines), _delimiter(first)
+    if first.lstrip("# ").startswith("id\t"):  # the files of UKPConvArg have quotation marks that quote nothing
+        reader = csv.reader(all_lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
+    else:
+        reader = csv.reader(all_lines, delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         try:
