@@ -14,6 +14,7 @@ MODULES = (
     "benchmarks.speed",
     "benchmarks.streaming",
     "benchmarks.sources",
+    "benchmarks.large_study",
     "benchmarks.updating",
 )
 

@@ -15,9 +15,10 @@ from modelling.features import TextFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.ranking import rank_items
+from modelling.ranking import Ranking, rank_items, rank_many, relative_sd_of_many
 
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
+MANY_ITEMS = 3000  # beyond this a covariance of all pairs of items would take hundreds of megabytes
 CODE_VERSION = "0.3.0"
 IDS = ("item_ids", "worker_ids", "ranked")
 
@@ -147,12 +148,11 @@ def _course(model: CrowdGPPL) -> dict[str, Any]:
 
 def consensus_scores(fitted: Fitted, seed: int) -> Scores:
     """One score per active item, ranked."""
-    mean, cov = fitted.model.predict_consensus(items=fitted.ranked, return_cov=True)
-    ranking = rank_items(mean, cov, np.random.default_rng(seed))
+    mean, sd, ranking = _ranked(fitted.model, fitted.ranked, np.random.default_rng(seed))
     return Scores(
         item_id=fitted.item_ids[fitted.ranked],
         mean=mean,
-        sd=np.sqrt(np.maximum(cov.diagonal(), 0.0)),
+        sd=sd,
         rank=ranking.rank,
         rank_low=ranking.rank_low,
         rank_high=ranking.rank_high,
@@ -160,6 +160,17 @@ def consensus_scores(fitted: Fitted, seed: int) -> Scores:
         polarisation=polarisation(fitted.model, fitted.ranked),
         judgements=judgements_per_item(fitted)[fitted.ranked],
     )
+
+
+def _ranked(
+    model: CrowdGPPL, items: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Ranking]:
+    """Means, deviations and ranks; of many items without a matrix of all pairs of them."""
+    if len(items) > MANY_ITEMS:
+        mean, F, own = model.predict_consensus_factors(items)
+        return mean, relative_sd_of_many(F, own), rank_many(mean, F, own, rng)
+    mean, cov = model.predict_consensus(items=items, return_cov=True)
+    return mean, np.sqrt(np.maximum(cov.diagonal(), 0.0)), rank_items(mean, cov, rng)
 
 
 def judgements_per_item(fitted: Fitted) -> NDArray[np.int64]:

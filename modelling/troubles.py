@@ -32,6 +32,7 @@ UNEXPECTED = gettext_noop(
 
 LAST_GOOD = gettext_noop("The last good version is shown.")
 
+NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -47,7 +48,7 @@ def words_for(error: BaseException) -> str:
     """One or two sentences for a person."""
     if isinstance(error, Unusable):
         return str(error)
-    if isinstance(error, MemoryError):
+    if _is_out_of_memory(error):
         return str(TOO_LARGE)
     if isinstance(error, OSError) and error.errno in FULL:
         return str(DISK_FULL)
@@ -56,6 +57,13 @@ def words_for(error: BaseException) -> str:
     if isinstance(error, ValueError) and _is_said_by_us(error):
         return f"{error} {LAST_GOOD}"
     return str(DATABASE if isinstance(error, DatabaseError) else UNEXPECTED)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Memory may also end while a library is loaded or a file is mapped, which then say so in their own way."""
+    if isinstance(error, ImportError):
+        return any(words in str(error) for words in NO_ROOM)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _is_said_by_us(error: ValueError) -> bool:

@@ -127,6 +127,14 @@ class ItemView:
             return np.asarray(2.0 * (a != b))
         return np.asarray(own[a] + own[b] - 2.0 * self.space.kernel.paired(self.X[a], self.X[b]))
 
+    def rest_variances(self, items: IntArray) -> FloatArray:
+        """The diagonal of `rest_covariance`, without the rest of it."""
+        if self.Psi is None:
+            return np.zeros(len(items))
+        kernel, X = self.space.kernel, self.X
+        own = np.ones(len(items)) if kernel is None or X is None else kernel.diagonal(X[items])
+        return np.asarray(np.maximum(own - (self.Psi[items] ** 2).sum(axis=1), 0.0))
+
     def rest_covariance(self, items: IntArray) -> FloatArray:
         """K** - Psi* Psi*^T of these items."""
         Psi = self.rows(items)

@@ -65,9 +65,13 @@ class PairStatistics:
 
     def form_row(self, c: int) -> FloatArray:
         """(Qn, C + 1): row c of every T, from the labels; small enough to stay in cache."""
-        parts = [lam @ second_moments(W, Omega, c) for lam, W, Omega in self.blocks]
-        total = sum(parts[1:], start=parts[0]) if parts else np.zeros_like(self.R)
-        return np.asarray(total if self.factor == 1.0 else self.factor * total)
+        total = None
+        for lam, W, Omega in self.blocks:
+            part = lam @ second_moments(W, Omega, c)
+            total = part if total is None else np.add(total, part, out=total)
+        if total is None:
+            return np.zeros_like(self.R)
+        return np.asarray(total if self.factor == 1.0 else np.multiply(total, self.factor, out=total))
 
     def row(self, c: int) -> FloatArray:
         """(Qn, C + 1): row c of every T."""
@@ -168,13 +172,15 @@ def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, 
     V = np.zeros((ledger.n_pairs, items.mean.shape[1]))
     for c in items.components:
         V[:, c] = pair_variances(space, items.cov[c], ledger) + rest / s[c]
-    return PairMoments(pair_differences(space, ledger, items.mean), np.maximum(V, 0.0))
+    return PairMoments(pair_differences(space, ledger, items.mean), np.maximum(V, 0.0, out=V))
 
 
 def pair_differences(space: ItemSpace, ledger: Ledger, mean: FloatArray) -> FloatArray:
     """(Qn, C + 1): the means of t and the v_c at the first item of each pair minus those at the second."""
     D = space.times(mean)
-    return np.asarray(D[ledger.pair_a] - D[ledger.pair_b])
+    d = D[ledger.pair_a]
+    d -= D[ledger.pair_b]
+    return np.asarray(d)
 
 
 def pair_variances(space: ItemSpace, S: FloatArray, ledger: Ledger) -> FloatArray:
@@ -294,12 +300,11 @@ def sweep_means(
     """Gauss-Seidel over the means: each component fits what the others leave."""
     a, b = ledger.pair_a, ledger.pair_b
     d = pair_differences(space, ledger, items.mean)
-    R = np.ascontiguousarray(statistics.R.T)
     base = None if items.shift is None else items.shift.copy()
     for _ in range(sweeps):
         for c, factor in zip(items.components, factors, strict=True):
             row = statistics.row(c)
-            left = R[c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
+            left = statistics.R[:, c] - np.einsum("qk,qk->q", row, d) + row[:, c] * d[:, c]
             shift = space.transposed(ledger.incidence @ left)
             if held is not None:
                 shift -= held[:, c]

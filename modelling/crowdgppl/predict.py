@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 from scipy.special import bdtr, bdtrc, ndtr
 
 from .arrays import FloatArray, IntArray
@@ -40,6 +41,13 @@ class Predictor:
         if self.items.first:
             return np.zeros((len(items), len(items)))
         return np.asarray(Psi @ self.S_t @ Psi.T + self.view.rest_covariance(items) / self.s[0])
+
+    def consensus_factors(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """F (n, M) and r (n,): the same covariance as F F^T + diag(r), what Psi leaves out taken as each item's own."""
+        if self.items.first:
+            return np.zeros((len(items), 0)), np.zeros(len(items))
+        F = self.view.rows(items) @ linalg.cholesky(self.S_t, lower=True)
+        return F, self.view.rest_variances(items) / self.s[0]
 
     def utilities(self, users: IntArray, items: IntArray) -> FloatArray:
         """E[F], (items, users): eq:vw_plus_t."""

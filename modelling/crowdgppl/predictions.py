@@ -101,8 +101,15 @@ class Predictions:
         if return_cov:
             return mean, predictor.consensus_covariance(i)
         if return_std:
-            return mean, np.sqrt(np.maximum(predictor.consensus_covariance(i).diagonal(), 0.0))
+            F, rest = predictor.consensus_factors(i)
+            return mean, np.sqrt((F * F).sum(axis=1) + rest)
         return mean
+
+    def predict_consensus_factors(self, items: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """t at these items, and its covariance as F F^T + diag(r): for more items than a matrix of pairs allows."""
+        predictor = self._predictor(None, None)
+        i = chosen(items, self.n_items_, None, "items")
+        return predictor.consensus_mean(i), *predictor.consensus_factors(i)
 
     def predict_utilities(
         self,

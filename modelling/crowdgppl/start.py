@@ -33,9 +33,11 @@ def residual_directions(post: Posterior, count: int) -> tuple[FloatArray, FloatA
     a, b = ledger.pair_a[ledger.q[:-1]], ledger.pair_b[ledger.q[:-1]]
     rows, columns = np.tile(ledger.u, 2), np.concatenate((a, b))
     R = sparse.csr_array((np.concatenate((score, -score)), (rows, columns)), shape=(ledger.n_users, ledger.n_items))
-    gram = (R.T @ R).toarray()
-    if post.space.Psi is not None:
-        gram = post.space.Psi.T @ (gram @ post.space.Psi)
+    if post.space.Psi is None:
+        gram = (R.T @ R).toarray()
+    else:  # never items by items: there may be many
+        whitened = R @ post.space.Psi
+        gram = whitened.T @ whitened
     count = min(count, len(gram))
     values, vectors = linalg.eigh(gram, subset_by_index=(len(gram) - count, len(gram) - 1))
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]

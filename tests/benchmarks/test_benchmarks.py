@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import components, harness, people, sources, speed, streaming
+from benchmarks import components, harness, large_study, people, sources, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -226,3 +226,11 @@ def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys):
     weight = result["clickers"]["mean"]
     assert weight["clickers"] < weight["others"] <= 1.0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_large_study_is_updated_under_its_limit(capsys):
+    large_study.main(["--quick"])
+    result = printed(capsys)
+    assert (result["finished"], result["words"], result["ranked"]) == (True, "", 60)
+    assert result["peak_address_space_megabytes"] < result["limit_megabytes"]
