@@ -40,6 +40,8 @@ class Milliseconds(forms.FloatField):
     """A whole number that a column can hold; the service clips it to the lease."""
 
     def clean(self, value: object) -> int | None:
+        if isinstance(value, bool):
+            raise ValidationError(_("Enter a number."))
         number = super().clean(value)
         return None if number is None else int(min(max(number, -1), 2_000_000_000))
 

@@ -173,6 +173,7 @@ CASES: dict[str, Case] = {
     "B21 sent in 1970": Case(201, change={"sent_at": "1970-01-01T00:00:00Z"}, stored=SAVED),
     "B21 sent in 9999": Case(201, change={"sent_at": "9999-12-31T23:59:59Z"}, stored=SAVED),
     "B21 no time": Case(422, change={"response_ms": "yesterday"}, names="response_ms", says=NOTHING_SAVED),
+    "B21 true": Case(422, change={"response_ms": True}, names="response_ms", says=NOTHING_SAVED),
     "B22 before it was shown": Case(201, change={"response_ms": -5}, stored={"response_ms": 0, "clock_doubtful": True}),
     "B22 for eleven days": Case(201, change={"response_ms": 10**9}, stored={"clock_doubtful": True}),
     "B22 for ever": Case(201, change={"response_ms": 1e300}, stored={"clock_doubtful": True}),
