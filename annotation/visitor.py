@@ -1,25 +1,22 @@
 """One worker without a browser: joins by the real pages, answers as judge.js does, sends until acknowledged."""
 
-import http.client
 import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from html import unescape
-from typing import Any, Protocol
-from urllib.parse import urlencode, urlsplit
+from typing import Any
+from urllib.parse import urlencode
+
+from annotation.doors import Door, LostContact, Reply
 
 TASK = re.compile(r'<script id="task" type="application/json">(.*?)</script>', re.DOTALL)
 TOKEN = re.compile(r'(?:data-csrf|name="csrfmiddlewaretoken" value)="([^"]+)"')
 TIE_OFFERED = 'data-choice="tie"'
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
-KEEP_ALIVE = 3.0  # seconds; the server closes an idle connection after five
-REQUEST_SECONDS, PATIENCE = 30, 60
-
-LostContact = (OSError, http.client.HTTPException)
+PATIENCE = 60
 
 
 class GaveUpError(Exception):
@@ -28,88 +25,6 @@ class GaveUpError(Exception):
 
 class NoStudyError(GaveUpError):
     """The address leads to no study."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    body: bytes
-    location: str = ""
-
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.body)
-
-    def text(self) -> str:
-        return self.body.decode()
-
-
-class Door(Protocol):
-    """Where requests go. It remembers cookies, as a browser does."""
-
-    def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
-
-    def close(self) -> None: ...
-
-
-class HttpDoor:
-    """A server, over one kept connection; a failed one is closed, so that the next request starts afresh."""
-
-    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
-        parts = urlsplit(address)
-        self.netloc, self.secure = parts.netloc, parts.scheme == "https"
-        self.headers = {"Origin": f"{parts.scheme}://{parts.netloc}", "Referer": f"{address}/", **(headers or {})}
-        self.cookies: dict[str, str] = {}
-        self._connection: http.client.HTTPConnection | None = None
-        self._used = 0.0
-
-    def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        sent = {**self.headers, **headers}
-        if self.cookies:
-            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        connection = self._connect()
-        try:
-            connection.request(method, path, body or None, sent)
-            response = connection.getresponse()
-            reply = Reply(response.status, response.read(), response.headers.get("Location", ""))
-        except LostContact:
-            self.close()
-            raise
-        for line in response.headers.get_all("Set-Cookie", ()):
-            name, _, value = line.split(";", 1)[0].partition("=")
-            self.cookies[name] = value
-        return reply
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._connection is None or time.monotonic() - self._used > KEEP_ALIVE:
-            self.close()
-            kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
-            self._connection = kind(self.netloc, timeout=REQUEST_SECONDS)
-        self._used = time.monotonic()
-        return self._connection
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-class InProcessDoor:
-    """The application itself, in this process, with its middleware and its CSRF check: no server is needed."""
-
-    def __init__(self, host: str, *, secure: bool) -> None:
-        from django.test import Client  # here, so that only who needs it loads it
-
-        self.secure, self.headers = secure, {"host": host, "referer": f"http{'s' * secure}://{host}/"}
-        self.client = Client(enforce_csrf_checks=True, raise_request_exception=False)
-
-    def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        kind = headers.get("Content-Type", "application/octet-stream")
-        sent = {**self.headers, **{name: value for name, value in headers.items() if name != "Content-Type"}}
-        response = self.client.generic(method, path, body, kind, secure=self.secure, headers=sent)
-        return Reply(response.status_code, b"".join(response), response.headers.get("Location", ""))
-
-    def close(self) -> None:
-        """There is no connection to close."""
 
 
 class Visitor:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from annotation.visitor import Door, Visitor
+from annotation.doors import Door
+from annotation.visitor import Visitor
 
 Floats = NDArray[np.float64]
 Tell = Callable[..., None]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from annotation.doors import HttpDoor, WrongAddressError
+
 LOADED = "import sys; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
 
 
@@ -49,14 +51,29 @@ CALLS = re.compile(
     r"|^\s*(import|from) (requests|ssl|asyncssl|websockets)\b",
     re.MULTILINE,
 )
+DOORS, SIMULATE = "annotation/doors.py", "modelling/management/commands/simulate_crowd.py"
+FOR_VISITORS = re.compile(
+    r"^\s*(from|import) (annotation\.doors|annotation\.visitor|modelling\.simulated_workers)\b", re.MULTILINE
+)
 
 
 def test_one_module_alone_calls_other_servers() -> None:
-    """H6: every call site of an HTTP client is in the module that refuses private addresses."""
+    """H6: every call site of an HTTP client is in the module that refuses private addresses.
+
+    The other one calls none: it refuses every machine but this one, and no page can reach it.
+    """
     rooms = [settings.BASE_DIR / name for name in ("annotation", "modelling", "config")]
     files = [path for room in rooms for path in room.rglob("*.py")]
     calling = {str(path.relative_to(settings.BASE_DIR)) for path in files if CALLS.search(_code(path))}
-    assert calling == {"modelling/outgoing.py"}
+    assert calling == {"modelling/outgoing.py", DOORS}
+    importing = {str(path.relative_to(settings.BASE_DIR)) for path in files if FOR_VISITORS.search(_code(path))}
+    assert importing == {"annotation/visitor.py", "modelling/simulated_workers.py", SIMULATE}
+
+
+@pytest.mark.parametrize("url", ["http://203.0.113.7", "http://10.0.0.1", "https://concord.example", "http://[::2]/"])
+def test_the_door_for_simulated_workers_opens_on_this_machine_only(url: str) -> None:
+    with pytest.raises(WrongAddressError, match="is another machine"):
+        HttpDoor(url)
 
 
 def _code(path: Path) -> str:

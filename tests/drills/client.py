@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from annotation.visitor import HttpDoor, Reply, Visitor, is_final
+from annotation.doors import HttpDoor, Reply
+from annotation.visitor import Visitor, is_final
 from tests.drills.ledger import FAIL, OK, UNKNOWN, Ledger, payload_hash
 
 CHOICES = (["left", "right"] * 9) + ["tie", "skip"]

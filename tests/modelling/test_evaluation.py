@@ -1,5 +1,7 @@
 """`evaluate`: judgements are held back honestly, every method meets the same, and what is better is found better."""
 
+import re
+
 import numpy as np
 import pytest
 from django.db import connection
@@ -113,7 +115,9 @@ def test_where_tastes_differ_the_personal_method_is_found_better_and_no_row_is_w
     with CaptureQueriesContext(connection) as captured:
         ended = run("evaluate", "pets", "--parts", 2, "--stretches", 2, "--json")
     assert ended.code == 0, ended.err
-    assert {query["sql"].split()[0] for query in captured} == {"SELECT"}
+    read = re.compile(r"(DECLARE .* CURSOR .*FOR )?SELECT")  # PostgreSQL reads long tables by a cursor
+    assert [query["sql"] for query in captured if not read.match(query["sql"])] == []
+    assert len(captured) > 3
     left_out, in_turn = ended.facts["schemes"]
     assert (left_out["scheme"], left_out["foretold"], left_out["clusters"]) == ("leave-judgements-out", 640, 16)
     assert (in_turn["scheme"], in_turn["splits"]) == ("predict-then-learn", 2)

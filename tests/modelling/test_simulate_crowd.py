@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from annotation.doors import InProcessDoor
 from annotation.models import Judgement, Project, Worker
-from annotation.visitor import InProcessDoor
 from modelling.simulated_workers import ATTENTIVE, LEFT, NO_TIME, RANDOM, Sitting, Temper, personas
 from tests.commands import CommandLine
 from tests.conftest import make_items
@@ -95,8 +95,8 @@ BAD: dict[str, tuple[str, int, str]] = {
     "a name of another machine": ("pets --url https://concord.example", 2, "add --yes-really"),
     "a name that begins like ours": ("pets --url http://127.0.0.1.example", 2, "another machine"),
     "a user that looks like ours": ("pets --url http://127.0.0.1@concord.example", 2, "concord.example is another"),
-    "no address": ("pets --url file:///etc", 2, "wants an address such as http://127.0.0.1:8000"),
-    "no port": ("pets --url http://127.0.0.1:many", 2, "wants an address"),
+    "no address": ("pets --url file:///etc", 2, "An address such as http://127.0.0.1:8000 is wanted"),
+    "no port": ("pets --url http://127.0.0.1:many", 2, "An address such as"),
     "too many": ("pets --judgements 1000000", 2, "--judgements must be from 1 to 100,000"),
     "nobody": ("pets --workers 0", 2, "--workers must be from 1 to 500"),
     "no share": ("pets --careless nan", 2, "--careless must be from 0 to 1"),

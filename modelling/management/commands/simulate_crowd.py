@@ -1,22 +1,21 @@
 """A simulated crowd judges a study through the pages and the endpoint that people use, and says what it is."""
 
-import ipaddress
 import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
+from annotation.doors import Door, HttpDoor, InProcessDoor, WrongAddressError, checked_address
 from annotation.models import Judgement, Project
 from annotation.services import audit, change_project
 from annotation.terminal import TerminalCommand, WrongCall
-from annotation.visitor import Door, GaveUpError, HttpDoor, InProcessDoor, NoStudyError
+from annotation.visitor import GaveUpError, NoStudyError
 from modelling.simulated_workers import DONE, LEFT, NO_PAIRS, NO_TIME, RANDOM, Sitting, Temper, personas
 
 # What may be asked for, from and to.
@@ -90,8 +89,7 @@ class Command(TerminalCommand):
     def door(self, *, project: str, url: str | None, yes_really: bool, **options: Any) -> Callable[[], Door]:
         """How workers come in: by the network, or by this process itself, where the study is marked as simulated."""
         if url is not None:
-            address = checked_address(url, anywhere=yes_really)
-            return lambda: HttpDoor(address)
+            return by_network(url, anywhere=yes_really)
         study = self.find_project(project)
         refuse_unless_open(study)
         if not yes_really:
@@ -144,29 +142,13 @@ def refuse_what_is_out_of_range(options: dict[str, Any]) -> None:
             raise WrongCall(f"--{name} must be from {low:,} to {high:,}, not {options[name]}. Nobody has judged.")
 
 
-def checked_address(url: str, *, anywhere: bool) -> str:
-    """Scheme, host and port of the server; WrongCall for another machine, unless that is really meant."""
+def by_network(url: str, *, anywhere: bool) -> Callable[[], Door]:
     try:
-        parts = urlsplit(url)
-        host, _port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if host is None or parts.scheme not in ("http", "https"):
-        raise WrongCall(f"--url wants an address such as http://127.0.0.1:8000, not {url}. Nobody has judged.")
-    if not (anywhere or is_this_machine(host)):
-        raise WrongCall(
-            f"{host} is another machine: simulated workers would judge in a study of others. Nobody has judged. "
-            "If it is yours and that is meant, add --yes-really."
-        )
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def is_this_machine(host: str) -> bool:
-    """By its address, or the one name that always means it; no other name is trusted."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        checked_address(url, anywhere=anywhere)
+    except WrongAddressError as wrong:
+        words = "Simulated workers judge on this machine only; if another is yours and meant, add --yes-really."
+        raise WrongCall(f"{wrong} Nobody has judged. {words}") from None
+    return lambda: HttpDoor(url, anywhere=anywhere)
 
 
 def refuse_unless_open(study: Project) -> None:
