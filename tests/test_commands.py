@@ -18,8 +18,7 @@ from tests.commands import CommandLine
 
 pytestmark = pytest.mark.django_db
 
-ELSEWHERE = ("export",)  # tested with what it writes
-OURS = sorted({name for name, app in get_commands().items() if app in ("annotation", "modelling")} - {*ELSEWHERE})
+OURS = sorted({name for name, app in get_commands().items() if app in ("annotation", "modelling")})
 ITEMS = "key,text\nk1,One.\nk2,Two.\n"
 JUDGEMENTS = "worker,a,b,choice\nann,k1,k2,a\n"
 
@@ -38,6 +37,11 @@ GOOD: dict[str, tuple[str, dict[str, Any]]] = {
     "backup": ("backup {folder}/copy --without-secret", {"secret": False, "missing": []}),
     "apply_retention": ("apply_retention", {"erased": True, "projects": {}, "log_ins": 0}),
     "delete_project": ("delete_project pets --yes pets --archived", {"project": "pets", "events": 3}),
+    "export": ("export pets judgements --output {folder}/out.csv", {"what": "judgements", "as_of_seq": 3}),
+    "simulate_crowd": (
+        "simulate_crowd study --workers 1 --judgements 1",
+        {"project": "study", "simulated": True, "stored": 1, "refused": 0},
+    ),
     "erase_worker": ("erase_worker pets {worker} --remove-judgements", {"taken_back": 3, "kept": 0}),
 }
 
@@ -63,6 +67,9 @@ BAD: dict[str, tuple[str, int, str]] = {
     "no worker of that code": ("erase_worker pets nobody", 2, "There is no worker of that code or id in pets."),
     "a deletion that is not meant": ("delete_project pets", 2, "say --yes pets as well. Nothing was deleted."),
     "a study that is not archived": ("delete_project pets --yes pets", 1, "Archive it first"),
+    "no archive": ("reproduce {folder}/nothing.zip", 1, "Nothing was changed."),
+    "an export of nothing": ("export pets", 1, "Nothing was written."),
+    "too little to evaluate": ("evaluate study", 1, "too few judgements to hold some back"),
     "a backup onto something": ("backup {folder}", 1, "exists already. Nothing was written"),
 }
 
@@ -83,6 +90,7 @@ def words(project: Project, worker: Worker, judge: Any, tmp_path_factory: pytest
     for slug in ("study", "bare"):
         call_command("create_project", slug, slug, "--owner", "olga")
     call_command("import_items", "study", str(folder))
+    Project.objects.filter(slug="study").update(state="open")
     return {"folder": folder, "worker": worker.code}
 
 
@@ -163,6 +171,7 @@ def test_a_check_of_a_file_says_what_would_change_and_writes_nothing(
 
 
 def test_a_study_can_be_made_filled_and_opened_without_a_browser(run: CommandLine, words: dict[str, object]) -> None:
+    Project.objects.filter(slug="study").update(state="draft")
     call_command("change_project", "study", "--state", "open", "--set", "question=Which is longer?")
     study = Project.objects.get(slug="study")
     assert (study.state, study.question) == ("open", "Which is longer?")
