@@ -208,8 +208,14 @@ class WebhookForm(forms.ModelForm):
         widgets = {"url": forms.TextInput(attrs={"inputmode": "url", "autocomplete": "off", "spellcheck": "false"})}
         help_texts = {"url": gettext_lazy("https only, on a host that an administrator has listed.")}
 
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.project = project
+
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"]
+        if Webhook.objects.filter(project=self.project, url=url).exists():
+            raise ValidationError(_("There is a webhook to this address already."))
         try:
             webhooks.must_be_listed(url)
         except outgoing.Refused as refusal:

@@ -22,10 +22,10 @@ RECENT = 20
 @members_only(Role.OWNER)
 def listing(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The webhooks with how their last messages went; one more is added, and its secret shown this once."""
-    form = WebhookForm(request.POST if request.method == "POST" else None)
+    form = WebhookForm(project, request.POST if request.method == "POST" else None)
     if form.is_valid():
         hook = webhooks.add_webhook(project=project, user=request.user, **form.cleaned_data)
-        return _page(request, project, WebhookForm(), fresh=hook)
+        return _page(request, project, WebhookForm(project), fresh=hook)
     return _page(request, project, form, status=422 if form.is_bound else 200)
 
 
@@ -36,7 +36,7 @@ def secret(request: ResearcherRequest, project: Project, pk: int) -> HttpRespons
     """A new secret in place of the old one, shown this once."""
     hook = _found(project, pk)
     webhooks.renew_secret(webhook=hook, user=request.user)
-    return _page(request, project, WebhookForm(), fresh=hook)
+    return _page(request, project, WebhookForm(project), fresh=hook)
 
 
 @require_POST

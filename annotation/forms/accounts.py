@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import PasswordResetForm, UserCreationForm
+from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm, UserCreationForm
 from django.utils.translation import gettext_lazy as _
 
 from annotation import letters
@@ -22,7 +22,14 @@ class InvitationForm(forms.Form):
     )
 
 
+PASSWORD_RULES = _("At least 12 characters, not only digits, no common password, nothing like your name.")
+
+
 class NewAccountForm(UserCreationForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password1"].help_text = PASSWORD_RULES
+
     class Meta:
         model = User
         fields = ["username", "email"]
@@ -30,6 +37,16 @@ class NewAccountForm(UserCreationForm):
             "username": _("Letters, digits and @ . + - _ only."),
             "email": _("For a new password, should you forget yours."),
         }
+
+
+class NewPasswordForm(SetPasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["new_password1"].help_text = PASSWORD_RULES
+
+
+class ChangePasswordForm(NewPasswordForm, PasswordChangeForm):
+    """The same, for who knows the old one."""
 
 
 class ResetForm(PasswordResetForm):

@@ -236,15 +236,17 @@ class CopyForm(forms.Form):
 class DeleteForm(forms.Form):
     """Deleted by whoever types its short name."""
 
-    typed = forms.CharField(label=gettext_lazy("the project's short name"), max_length=60, required=False)
+    typed = forms.CharField(label=gettext_lazy("the project's short name"), max_length=60)
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.project = project
+        self.words = _("Type “%(slug)s” exactly. Nothing was deleted.") % {"slug": project.slug}
+        self.fields["typed"].error_messages["required"] = self.words
 
     def clean_typed(self) -> str:
         if self.cleaned_data["typed"] != self.project.slug:
-            raise ValidationError(_("Type “%(slug)s” exactly. Nothing was deleted.") % {"slug": self.project.slug})
+            raise ValidationError(self.words)
         return self.project.slug
 
 

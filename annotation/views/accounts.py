@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from annotation import letters, throttling
 from annotation.errors import too_many
-from annotation.forms.accounts import ResetForm
+from annotation.forms.accounts import ChangePasswordForm, NewPasswordForm, ResetForm
 
 METHODS = ["get", "head", "post"]
 WAIT_SECONDS = 900
@@ -25,6 +25,7 @@ class ChangePassword(SuccessMessageMixin, django_views.PasswordChangeView):
     """This session goes on; every other one of this account ends."""
 
     template_name = "registration/password_change.html"
+    form_class = ChangePasswordForm
     success_url = reverse_lazy("annotation:projects")
     success_message = _("Your password is changed. Wherever else you were logged in, you are not any more.")
     http_method_names = METHODS
@@ -74,6 +75,7 @@ class SetPassword(django_views.PasswordResetConfirmView):
     """The link of the letter: a new password, once."""
 
     template_name = "registration/password_reset_confirm.html"
+    form_class = NewPasswordForm
     success_url = reverse_lazy("login")
 
     def form_valid(self, form: SetPasswordForm) -> HttpResponse:

@@ -60,7 +60,8 @@ class Webhook(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.CheckConstraint(condition=Q(on_version=True) | Q(on_goal=True), name="webhook_about_something")
+            models.UniqueConstraint(fields=["project", "url"], name="webhook_once"),
+            models.CheckConstraint(condition=Q(on_version=True) | Q(on_goal=True), name="webhook_about_something"),
         ]
 
     def __str__(self) -> str:

@@ -309,6 +309,7 @@ def test_an_owner_adds_a_webhook_and_sees_its_secret_once(
     assert secret in added.text
     assert (hook.url, hook.on_version, hook.on_goal) == (URL, True, False)
     assert secret not in client.get(PAGE).text
+    assert "to this address already" in client.post(PAGE, {"url": URL, "on_version": "on"}).text
     renewed = client.post(f"{PAGE}{hook.pk}/secret/")
     assert secret not in renewed.text
     assert webhooks.secrets_of(Webhook.objects.get())[0] in renewed.text
