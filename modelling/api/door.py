@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from ninja.security import HttpBearer
 
-from annotation.access import Role, may
+from annotation.access import SAFE, Role, may
 from annotation.models import Project, User, Worker
-from annotation.refusals import Refused
+from annotation.refusals import Archived, Refused
 from annotation.throttling import too_fast, too_many_calls
 from modelling.models import ApiToken
 from modelling.tokens import find_token
@@ -59,14 +59,19 @@ def projects_of(request: ApiRequest) -> Any:
     return projects.filter(pk=request.auth.project_id) if request.auth.project_id else projects
 
 
-def project_for(request: ApiRequest, slug: str, needed: str = Role.VIEWER) -> Project:
-    """The project, if the token opens it and its person has this role; 404 for strangers, 403 for lower roles."""
+def project_for(request: ApiRequest, slug: str, needed: str = Role.VIEWER, *, archived: bool = False) -> Project:
+    """The project, if the token opens it and its person has this role; 404 for strangers, 403 for lower roles.
+
+    As on the pages, an archived one can only be read, unless the operation says `archived`.
+    """
     project = projects_of(request).filter(slug=slug).first()
     role = project.role_of(request.user) if project else None
     if project is None or role is None:
         raise Http404(_("There is no such project, or this token does not open it."))
     if not may(role, needed):
         raise PermissionDenied(_("Your role in this project does not allow this."))
+    if project.archived_at and not archived and request.method not in SAFE:
+        raise Archived
     return project
 
 

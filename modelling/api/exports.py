@@ -98,7 +98,7 @@ def list_exports(request: ApiRequest, slug: Slug) -> Any:
 @router.post("/projects/{slug}/exports", auth=writes, response={202: FileTold}, summary="Ask for a large file")
 def ask_for_export(request: ApiRequest, slug: Slug, new: NewFile) -> Any:
     """Made by the updater. The same file asked for again, while it waits or is made, is the same file."""
-    project = project_for(request, slug, Role.ANALYST)
+    project = project_for(request, slug, Role.ANALYST, archived=True)
     before = ExportJob.objects.filter(project=project, what=new.what)
     try:
         if new.what == ARCHIVE:

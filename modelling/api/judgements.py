@@ -109,7 +109,8 @@ def list_judgements(request: ApiRequest, response: HttpResponse, slug: Slug, ask
 @router.post("/projects/{slug}/judgements", auth=writes, response={200: Saved, 201: Saved}, summary="Send a judgement")
 def send_judgement(request: ApiRequest, slug: Slug, new: NewJudgement) -> Any:
     """Stored once (201), however often it is sent (200). The same id with another answer is refused (422)."""
-    worker = at_their_pace(worker_for(project_for(request, slug, Role.ANALYST), new.worker, "worker"))
+    project = project_for(request, slug, Role.ANALYST, archived=True)  # closed: what is stored is acknowledged again
+    worker = at_their_pace(worker_for(project, new.worker, "worker"))
     given = checked(JUDGEMENT, new.model_dump(mode="json"))
     receipt = services.record_judgement(worker=worker, source=Judgement.Source.API, **given)
     stored = receipt.judgement
@@ -135,7 +136,8 @@ def read_judgement(request: ApiRequest, slug: Slug, judgement: UUID) -> Any:
 )
 def take_back(request: ApiRequest, slug: Slug, new: NewRetraction) -> Any:
     """An event of its own (201); the judgement stays in the log, marked. 200 where another event had done it before."""
-    worker = at_their_pace(worker_for(project_for(request, slug, Role.ANALYST), new.worker, "worker"))
+    project = project_for(request, slug, Role.ANALYST, archived=True)  # closed: what is stored is acknowledged again
+    worker = at_their_pace(worker_for(project, new.worker, "worker"))
     asked = checked(RETRACTION, new.model_dump(mode="json"))
     created = services.retract(worker=worker, **asked).uuid == asked["uuid"]
     return Status(201 if created else 200, {"retracted": new.judgement, "next": task_for(worker)})

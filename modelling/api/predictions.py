@@ -94,7 +94,7 @@ class Predictions(Told):
 @router.post("/projects/{slug}/predict", auth=reads, response=Predictions, summary="Predict")
 def predict(request: ApiRequest, slug: Slug, questions: Questions) -> Any:
     """Answers for pairs, workers and new texts, without storing anything: a token that may only read can ask."""
-    project = project_for(request, slug)
+    project = project_for(request, slug, archived=True)
     snapshot = version_of(project, questions.version)
     known = _Known(snapshot, load_fitted(snapshot)) if questions.pairs or questions.likings else None
     return {

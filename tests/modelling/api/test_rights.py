@@ -108,6 +108,19 @@ def test_each_token_gets_what_the_table_says(route: str, study: Study, tokens: d
                 assert answer["Content-Type"] == "application/problem+json"
 
 
+def test_an_archived_project_can_only_be_read(study: Study, tokens: dict[str, Client]) -> None:
+    """Exports and predictions read; judging is refused because the study is closed."""
+    services.archive_project(project=study.project, user=None, archived=True)
+    writes = [(method, route) for method, route in API if method != "GET" and "<slug>" in route]
+    answers = {route: ask(tokens["owner"], method, study.address(route), study.body(route)) for method, route in writes}
+    codes = {route.rsplit("/", 1)[1]: (said.status_code, said.json().get("code")) for route, said in answers.items()}
+    archived = dict.fromkeys(["<slug>", "items", "workers", "pairs", "suggestions"], (409, "archived"))
+    closed = dict.fromkeys(["judgements", "retractions"], (409, "not_open"))
+    assert codes.items() >= {**archived, **closed}.items()
+    assert codes["exports"][0] == 202
+    assert codes["predict"] != (409, "archived")
+
+
 def test_the_document_and_the_table_speak_of_the_same_operations() -> None:
     documented = {
         (method.upper(), path.removeprefix("/").replace("{", "<").replace("}", ">"))
