@@ -10,6 +10,7 @@ MODULES = (
     "benchmarks.paper.convincingness",
     "benchmarks.paper.simulations",
     "benchmarks.components",
+    "benchmarks.coverage",
     "benchmarks.people",
     "benchmarks.speed",
     "benchmarks.streaming",

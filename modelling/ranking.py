@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+Z_95 = 1.96  # standard deviations on either side of a 95 % interval
 DRAWS = 500
 TOP = 10
 JITTER = 1e-9
@@ -45,6 +46,16 @@ def _ranked(mean: Floats, draws: Floats) -> Ranking:
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0, method="nearest").astype(np.int64)
     rank = ranks(mean[None, :])[0]
     return Ranking(rank, np.minimum(low, rank), np.maximum(high, rank), (drawn <= TOP).mean(axis=0))
+
+
+def relative_sd(cov: Floats, among: Ints | None = None) -> Floats:
+    """How unsure each score is, as its distance from the mean of all, or of those `among` which it stands.
+
+    Judgements compare: they say nothing of a constant added to every score, so no interval is about that.
+    """
+    those = np.arange(len(cov)) if among is None else among
+    variance = cov.diagonal() - 2.0 * cov[:, those].mean(axis=1) + cov[np.ix_(those, those)].mean()
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def ranks(scores: Floats) -> Ints:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from annotation.models import Item, Project
 from modelling import arrays
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.intervals import MANY_ITEMS
 from modelling.features import TextFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.ranking import Ranking, rank_items, rank_many, relative_sd_of_many
+from modelling.ranking import Ranking, rank_items, rank_many, relative_sd, relative_sd_of_many
 
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
-MANY_ITEMS = 3000  # beyond this a covariance of all pairs of items would take hundreds of megabytes
-CODE_VERSION = "0.3.0"
+CODE_VERSION = "0.4.0"
 IDS = ("item_ids", "worker_ids", "ranked")
 
 
@@ -148,7 +148,7 @@ def _course(model: CrowdGPPL) -> dict[str, Any]:
 
 def consensus_scores(fitted: Fitted, seed: int) -> Scores:
     """One score per active item, ranked."""
-    mean, sd, ranking = _ranked(fitted.model, fitted.ranked, np.random.default_rng(seed))
+    mean, sd, ranking = ranked_scores(fitted.model, fitted.ranked, np.random.default_rng(seed))
     return Scores(
         item_id=fitted.item_ids[fitted.ranked],
         mean=mean,
@@ -162,7 +162,7 @@ def consensus_scores(fitted: Fitted, seed: int) -> Scores:
     )
 
 
-def _ranked(
+def ranked_scores(
     model: CrowdGPPL, items: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Ranking]:
     """Means, deviations and ranks; of many items without a matrix of all pairs of them."""
@@ -170,7 +170,7 @@ def _ranked(
         mean, F, own = model.predict_consensus_factors(items)
         return mean, relative_sd_of_many(F, own), rank_many(mean, F, own, rng)
     mean, cov = model.predict_consensus(items=items, return_cov=True)
-    return mean, np.sqrt(np.maximum(cov.diagonal(), 0.0)), rank_items(mean, cov, rng)
+    return mean, relative_sd(cov), rank_items(mean, cov, rng)
 
 
 def judgements_per_item(fitted: Fitted) -> NDArray[np.int64]:

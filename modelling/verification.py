@@ -15,7 +15,7 @@ from modelling.inputs import Moment, data_hash_again, read_inputs_again, read_ne
 from modelling.learners import Learner
 from modelling.model_settings import ModelSettings, Unusable
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.snapshots import CODE_VERSION, fitted_from
+from modelling.snapshots import CODE_VERSION, fitted_from, ranked_scores
 
 SAME_SCORE = 1e-9  # the same sums, perhaps in another order on another machine
 NOT_FROM_HERE = "was not learned from the judgements and texts that are here now."
@@ -75,7 +75,7 @@ def _broken_arrays(snapshot: ModelSnapshot) -> Iterator[str]:
 
 def _scores_differ(snapshot: ModelSnapshot, stored: arrays.Arrays) -> bool:
     fitted = fitted_from(stored)
-    mean, sd = fitted.model.predict_consensus(items=fitted.ranked, return_std=True)
+    mean, sd, _ = ranked_scores(fitted.model, fitted.ranked, np.random.default_rng(snapshot.seed))
     told = np.column_stack([fitted.item_ids[fitted.ranked], mean, sd])
     rows = np.array(list(snapshot.scores.order_by("item_id").values_list("item_id", "mean", "sd"))).reshape(-1, 3)
     same = told.shape == rows.shape and np.allclose(told[np.argsort(told[:, 0])], rows, rtol=0, atol=SAME_SCORE)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from .finish import finished
+from .finish import finished, rest_root
 from .inducing import ItemSpace, ItemView
 from .inference import Rules, iterate
 from .labels import PairwiseLabels
 from .ledger import Ledger
-from .posterior import Posterior
+from .posterior import Finish, Posterior
 from .predict import Predictor
 from .rest import RestPredictor
 from .start import begin
@@ -25,6 +25,7 @@ FACTOR = 4.0  # between neighbouring candidates
 FURTHEST = 3  # candidates on either side
 BASE_ITERATIONS, CANDIDATE_ITERATIONS = 8, 5
 HELD_OUT = 0.1
+SHARES = (0.1, 0.3, 1.0)  # of the private rest, between which held-out labels decide
 SEARCH_LABELS = 6_000  # with more, a random part of the users is enough to choose by
 
 Blank = Callable[[ItemSpace, Ledger, float], Posterior]
@@ -42,11 +43,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen variance, whether the rest lowered the held-out loss, and the losses with and without it."""
+    """The chosen variance, whether the rest lowered the held-out loss, and the losses without and with it.
+
+    `share` says how much of the private rest personal intervals count on.
+    """
 
     variance: float
     personal_rest: bool
     losses: tuple[float, float]
+    share: float = 1.0
 
 
 def search_labels(labels: PairwiseLabels, rng: np.random.Generator) -> PairwiseLabels:
@@ -116,9 +121,32 @@ def log_loss(predictor: Predictor, labels: PairwiseLabels) -> float:
 def finished_losses(post: Posterior, labels: PairwiseLabels, rules: Rules) -> tuple[float, float]:
     """The held-out loss of a finished posterior without the private rest, and with it."""
     finish = finished(post, rules, personal=True)
+    post.finish = replace(finish, personal=False)
+    return log_loss(predictor_of(post), labels), rest_loss(post, finish, labels)
+
+
+def rest_loss(post: Posterior, finish: Finish, labels: PairwiseLabels) -> float:
+    """The held-out loss with this private rest."""
     plain = predictor_of(post)
     parts = (plain.view, plain.items, plain.s, plain.W, plain.Omega, plain.s_w, finish.S_t)
-    return log_loss(plain, labels), log_loss(RestPredictor(*parts, post, finish), labels)
+    return log_loss(RestPredictor(*parts, post, finish), labels)
+
+
+def expected_share(splits: list[Split], step: int) -> float:
+    """The mean share of the private rest, each candidate weighed by the likelihood it gives the held-out labels.
+
+    The rest is what the uncertainty of the v_c would add to every user if it were their own. How much of it is real
+    depends on how many tastes there are: only labels that were not learned from can tell.
+    """
+    total = np.zeros(len(SHARES))
+    for split in splits:
+        post = split.candidates[step]
+        S_t = post.items.cov[0] if post.finish is None else post.finish.S_t
+        for place, share in enumerate(SHARES):
+            finish = Finish(S_t, rest_root(post, S_t, share), post.lam, post.tau, personal=True)
+            total[place] -= len(split.held) * rest_loss(post, finish, split.held)
+    weights = np.exp(total - total.max())
+    return float(weights @ SHARES / weights.sum())
 
 
 def search(objective: Callable[[int], float]) -> dict[int, float]:
@@ -169,8 +197,7 @@ def choose(
     scores = search(objective)
     best = min(scores, key=scores.__getitem__)
     variance = variance_at(vertex(scores))
-    if rest is not None:
-        return Choice(variance, rest, (0.0, 0.0))
     losses = [finished_losses(candidate(split, best, quick), split.held, quick) for split in splits]
     plain, with_rest = (float(np.mean(each)) for each in zip(*losses, strict=True))
-    return Choice(variance, with_rest < plain, (plain, with_rest))
+    wanted = with_rest < plain if rest is None else rest
+    return Choice(variance, wanted, (plain, with_rest), expected_share(splits, best))

@@ -22,10 +22,10 @@ REST_SWEEPS = 8
 REST_DAMPING = 0.7
 
 
-def personal_covariance(post: Posterior) -> FloatArray:
-    """A (M, M): the covariance of a user's personal part, uncertainty of the v_c included."""
+def personal_covariance(post: Posterior, share: float = 1.0) -> FloatArray:
+    """A (M, M): the covariance of a user's personal part, with this share of the uncertainty of the v_c."""
     scaled = post.items.mean[:, 1:] / np.sqrt(post.s_w)
-    return np.asarray(scaled @ scaled.T + np.tensordot(1.0 / post.s_w, post.items.cov[1:], axes=1))
+    return np.asarray(scaled @ scaled.T + np.tensordot(share / post.s_w, post.items.cov[1:], axes=1))
 
 
 def own_rows(post: Posterior, Z: FloatArray, bucket: Bucket) -> FloatArray:
@@ -118,15 +118,6 @@ def solved_consensus(precision: FloatArray, shift: FloatArray) -> tuple[FloatArr
     return inverse_from(factor), np.asarray(linalg.cho_solve((factor, True), shift))
 
 
-def posterior_variances(E: FloatArray, lam: FloatArray, rows: FloatArray) -> FloatArray:
-    """The variance left at rows (k, j, r) of the same directions, by the smaller of the two systems."""
-    if E.shape[1] > E.shape[2]:
-        return np.asarray(((rows @ whitened_covariance(E, lam)) * rows).sum(axis=2))
-    across = rows @ E.swapaxes(1, 2)
-    removed = ((across @ residual_precision(E, lam)) * across).sum(axis=2)
-    return np.asarray((rows * rows).sum(axis=2) - removed)
-
-
 def variances_at(E: FloatArray, lam: FloatArray, own: IntArray, rows: FloatArray) -> FloatArray:
     """The variance left at single rows (j, r), row i belonging to user own[i] of the bucket."""
     if E.shape[1] > E.shape[2]:
@@ -175,23 +166,41 @@ def settle_rest(post: Posterior, finish: Finish, rules: Rules, users: IntArray |
     finish.lam[-1] = finish.tau[-1] = 0.0
 
 
-def finished(post: Posterior, rules: Rules, personal: bool, settle: bool = True) -> Finish:
+def finished(post: Posterior, rules: Rules, personal: bool, settle: bool = True, share: float = 1.0) -> Finish:
     """The finish of a fitted posterior: S_t; t settled with it, and a private rest, where they are wanted."""
     M = post.space.M
-    if post.items.first:
-        S_t, t = np.zeros((M, M)), np.zeros(M)
-    elif post.n_components == 0:
-        S_t, t = post.items.cov[0].copy(), post.items.mean[:, 0]
-    else:
-        S_t, t = consensus_with_tastes_integrated(post)
+    S_t, t = consensus_of(post)
     if settle and post.n_components:
         settle_consensus(post, t)
     if not personal or post.n_components == 0:
-        return Finish(S_t, np.zeros((M, 0)), np.zeros(0), np.zeros(0), settled=settle)
-    E, root = leading(personal_covariance(post) + S_t, M)
-    finish = Finish(S_t, E * root, post.lam.copy(), post.tau.copy(), personal=True, settled=settle)
+        return Finish(S_t, np.zeros((M, 0)), np.zeros(0), np.zeros(0), settled=settle, share=share)
+    root = rest_root(post, S_t)
+    finish = Finish(S_t, root, post.lam.copy(), post.tau.copy(), personal=True, settled=settle, share=share)
     settle_rest(post, finish, rules)
     return finish
+
+
+def consensus_of(post: Posterior) -> tuple[FloatArray, FloatArray]:
+    """S_t and t: tastes integrated out where there are some; nothing where there is no consensus."""
+    M = post.space.M
+    if post.items.first:
+        return np.zeros((M, M)), np.zeros(M)
+    if post.n_components == 0:
+        return post.items.cov[0].copy(), post.items.mean[:, 0]
+    return consensus_with_tastes_integrated(post)
+
+
+def rest_root(post: Posterior, S_t: FloatArray, share: float = 1.0) -> FloatArray:
+    """(M, r): a root of A + S_t, the covariance of a user's own GP."""
+    E, values = leading(personal_covariance(post, share) + S_t, post.space.M)
+    return np.asarray(E * values)
+
+
+def refresh_intervals(post: Posterior) -> None:
+    """S_t of the present sites: small updates leave it for when it is asked for."""
+    if post.finish is not None and post.finish.stale:
+        post.finish.S_t = consensus_of(post)[0]
+        post.finish.stale = False
 
 
 def settle_consensus(post: Posterior, t: FloatArray) -> None:

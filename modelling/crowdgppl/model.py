@@ -161,7 +161,8 @@ class CrowdGPPL(Predictions):
         self._run(post)
         if self.reliability:
             self._judge(post)
-        post.finish = finished(post, self._rules, self.choice_.personal_rest, settle=self.finish is not False)
+        choice = self.choice_
+        post.finish = finished(post, self._rules, choice.personal_rest, self.finish is not False, choice.share)
         hold(post, self.converged_)
         self._keep(post)
         return self
@@ -190,6 +191,7 @@ class CrowdGPPL(Predictions):
         steps = Steps(size, self.forgetting_rate, self.delay)
         self.n_iter_, self.converged_ = run_fed(world, source, rules, steps, self._rng, self._tell("fit"))
         world.finish = finish_fed(world, source, rules, size, self.finish is not False, self._tell("finish"))
+        world.finish.share = self.choice_.share
         keep_means(world, source, rules, size, U, self._tell("users"))
         self._source = source
         self._keep(world)
@@ -333,7 +335,7 @@ class CrowdGPPL(Predictions):
         course |= {"bounds": self._bounds, "cursor": self._cursor, "rng": self._rng.bit_generator.state}
         choice = self.choice_
         course["fitted_on"] = self._fitted_on
-        course["choice"] = [choice.variance, choice.personal_rest, list(choice.losses)]
+        course["choice"] = [choice.variance, choice.personal_rest, list(choice.losses), choice.share]
         state["course"] = words(course)
         return state
 
@@ -352,8 +354,8 @@ class CrowdGPPL(Predictions):
         model._cursor, model._fitted_on = course["cursor"], course["fitted_on"]
         model.n_iter_, model.converged_ = course["n_iter"], course["converged"]
         model._bounds = course["bounds"]
-        variance, rest, losses = course["choice"]
-        model.choice_ = Choice(variance, rest, (losses[0], losses[1]))
+        variance, rest, losses, *share = course["choice"]
+        model.choice_ = Choice(variance, rest, (losses[0], losses[1]), *share)
         model._source = source
         model._keep(posterior_from_state(state))
         model.warnings_ = course["warnings"]

@@ -27,6 +27,8 @@ class Finish:
     tau: FloatArray
     personal: bool = False
     settled: bool = False
+    share: float = 1.0  # of the uncertainty of the v_c that personal intervals take for a private rest
+    stale: bool = False  # whether labels have come or gone since S_t was formed
 
     def copy(self) -> Finish:
         """The same finish, independent of this one."""

@@ -54,24 +54,6 @@ class Predictor:
         D = self.view.rows(items) @ self.items.mean
         return np.asarray(D[:, :1] + D[:, 1:] @ self.W[users].T)
 
-    def utility_sd(self, users: IntArray, items: IntArray) -> FloatArray:
-        """The standard deviation of each F (the diagonal of Lambda in eq:predict_crowd)."""
-        Psi = self.view.rows(items)
-        D = Psi @ self.items.mean[:, 1:]
-        rest = np.maximum(self.view.rest_covariance(items).diagonal(), 0.0)
-        V = np.stack([self._own_variance(Psi, rest, c) for c in range(len(self.s))], axis=1)
-        second = self.W[users] ** 2 + np.einsum("ucc->uc", self.Omega[users])
-        variance = V[:, :1] + V[:, 1:] @ second.T
-        for column, u in enumerate(users):
-            variance[:, column] += np.einsum("ic,cd,id->i", D, self.Omega[u], D)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
-
-    def _own_variance(self, Psi: FloatArray, rest: FloatArray, c: int) -> FloatArray:
-        if c < self.items.first:
-            return np.zeros(len(Psi))
-        S = self.S_t if c == 0 else self.items.cov[c]
-        return np.asarray(np.einsum("im,im->i", Psi @ S, Psi) + rest / self.s[c])
-
     def differences(
         self, a: IntArray, b: IntArray, S_0: FloatArray | None = None, tastes: bool = True
     ) -> tuple[FloatArray, FloatArray]:

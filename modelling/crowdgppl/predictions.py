@@ -11,8 +11,10 @@ import numpy.typing as npt
 from .arrays import FloatArray, IntArray
 from .checks import chosen, one_of, optional_matrix, same_length
 from .display import Axes, displayed
-from .feeding import users_again
+from .feeding import batch_posterior, users_again
+from .finish import refresh_intervals
 from .inference import Rules
+from .intervals import Contrast, PersonalIntervals
 from .posterior import Posterior
 from .predict import Predictor
 from .rest import RestPredictor
@@ -52,6 +54,7 @@ class Predictions:
         post = self._post
         view = post.space.view(X_items, 0 if X_items is None else len(X_items))
         users = post.users if X_users is None else self._with_strangers(post, X_users)
+        refresh_intervals(post)
         finish = post.finish
         S_t = post.items.cov[0] if finish is None else finish.S_t
         parts = (view, post.items, post.scale_items.mean, users.W, users.Omega, post.s_w, S_t)
@@ -65,6 +68,20 @@ class Predictions:
         if self._source is None or self.batch_size is None:
             raise ValueError("What is known of single users is made from their labels: give from_state the source.")
         return self._source, self._rules, self.batch_size
+
+    def _intervals_of(self, users: IntArray, X_users: FloatArray | None) -> tuple[PersonalIntervals, IntArray]:
+        """The intervals of users, from their labels, and the places of these users in them."""
+        post = self._post
+        refresh_intervals(post)
+        finish = post.finish
+        S_t, share = (post.items.cov[0], 1.0) if finish is None else (finish.S_t, finish.share)
+        if not isinstance(post.users, KeptMeans):
+            Omega = post.users.Omega if X_users is None else self._with_strangers(post, X_users).Omega
+            return PersonalIntervals(post, S_t, share, Omega), users
+        source, rules, _ = self._reading
+        distinct, places = np.unique(users, return_inverse=True)
+        part = batch_posterior(post, source.of_users(distinct), distinct, rules)
+        return PersonalIntervals(part, S_t, share, part.users.Omega), places.astype(np.int64)
 
     def _predictor_of(
         self, users: IntArray, X_items: FloatArray | None, X_users: FloatArray | None
@@ -118,14 +135,40 @@ class Predictions:
         X_items: npt.ArrayLike | None = None,
         X_users: npt.ArrayLike | None = None,
         return_std: bool = False,
+        among: npt.ArrayLike | None = None,
     ) -> Any:
-        """E[F], (items, users); with return_std also its standard deviations."""
+        """E[F], (items, users); with return_std also its standard deviations.
+
+        Utilities are known only up to a constant: with `among`, deviations are of how far each item is from the mean
+        of those items.
+        """
         X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
         i, u = chosen(items, self.n_items_, X, "items"), chosen(users, self.n_users_, Z, "users")
-        if not return_std:
-            return self._predictor(X, Z).utilities(u, i)
-        predictor, places = self._predictor_of(u, X, Z)
-        return predictor.utilities(places, i), predictor.utility_sd(places, i)
+        mean = self._predictor(X, Z).utilities(u, i)
+        return (mean, self._personal_sd(u, i, X, Z, among)) if return_std else mean
+
+    def predict_differences(
+        self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None, among: npt.ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """What is a user's own, E[F - t], (items, users), and its standard deviations as in predict_utilities."""
+        i, u = chosen(items, self.n_items_, None, "items"), chosen(users, self.n_users_, None, "users")
+        predictor = self._predictor(None, None)
+        mean = predictor.utilities(u, i) - predictor.consensus_mean(i)[:, None]
+        return np.asarray(mean), self._personal_sd(u, i, None, None, among, own=True)
+
+    def _personal_sd(
+        self,
+        users: IntArray,
+        items: IntArray,
+        X_items: FloatArray | None,
+        X_users: FloatArray | None,
+        among: npt.ArrayLike | None,
+        own: bool = False,
+    ) -> FloatArray:
+        view = self._post.space.view(X_items, 0 if X_items is None else len(X_items))
+        others = None if among is None else chosen(among, self.n_items_, X_items, "among")
+        intervals, places = self._intervals_of(users, X_users)
+        return intervals.sd(places, Contrast.of(view, items, others), own)
 
     def predict_proba(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import FloatArray, IntArray
-from .finish import chunks, explained, offsets, own_rows, posterior_variances, variances_at
+from .finish import chunks, explained, offsets, own_rows, variances_at
 from .ledger import Bucket
 from .posterior import Finish, Posterior
 from .predict import Predictor
@@ -65,17 +65,6 @@ class RestPredictor(Predictor):
         traits = Psi @ self.items.mean[:, 1:] @ self.prior_means(users).T
         own = (Psi @ self.finish.root) @ self.coefficients(users).T
         return np.asarray((Psi @ self.t)[:, None] + traits + own)
-
-    def utility_sd(self, users: IntArray, items: IntArray) -> FloatArray:
-        """The standard deviation of each F."""
-        rows, Z = self.view.rows(items) @ self.finish.root, self.Z
-        rest = self.rest_scale * np.maximum(self.view.rest_covariance(items).diagonal(), 0.0)
-        variance = np.repeat((rows * rows).sum(axis=1)[None], len(self.W), axis=0)
-        for bucket in self.known(users):
-            E = own_rows(self.post, Z, bucket)
-            every = np.broadcast_to(rows, (len(bucket.users), *rows.shape))
-            variance[bucket.users] = posterior_variances(E, self.finish.lam[bucket.slots], every)
-        return np.asarray(np.sqrt(np.maximum(variance[users].T + rest[:, None], 0.0)))
 
     def moments(self, u: IntArray, a: IntArray, b: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of z = f_u(a) - f_u(b)."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import FloatArray, State
+from .finish import refresh_intervals
 from .inducing import ItemSpace
 from .items import Items, pair_moments
 from .kernels import Kernel, kernel_from_state
@@ -63,6 +64,7 @@ def posterior_to_state(post: Posterior) -> State:
     if isinstance(users, KeptMeans):
         state["users_total"] = users.total
     keep_traits(state, post.traits)
+    refresh_intervals(post)
     keep_finish(state, post.finish)
     if post.reliability is not None:
         put(state, reliability_a=post.reliability.a, reliability_foretold=post.reliability.foretold)
@@ -107,6 +109,7 @@ def keep_finish(state: State, finish: Finish | None) -> None:
     for name in FINISH_FIELDS:
         state[f"finish_{name}"] = getattr(finish, name)
     state["finish_personal"], state["finish_settled"] = np.array(finish.personal), np.array(finish.settled)
+    state["finish_share"] = np.array(finish.share)
 
 
 def finish_from(state: State) -> Finish | None:
@@ -115,7 +118,8 @@ def finish_from(state: State) -> Finish | None:
         return None
     S_t, root, lam, tau = (state[f"finish_{name}"].copy() for name in FINISH_FIELDS)
     settled = bool(state.get("finish_settled", np.array(False)))
-    return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled)
+    share = float(state.get("finish_share", np.array(1.0)))
+    return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled, share)
 
 
 def users_from(state: State) -> Users:

@@ -178,7 +178,7 @@ def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: R
         post.kept = None
         _, converged = run(post, replace(rules, max_iterations=most))
         if post.finish is not None:
-            post.finish = finished(post, rules, post.finish.personal, post.finish.settled)
+            post.finish = finished(post, rules, post.finish.personal, post.finish.settled, post.finish.share)
         hold(post, converged)
         return cursor
     settle_users(post, users, rules)
@@ -188,6 +188,8 @@ def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: R
     settle_users(post, turn, rules, inner=1)
     if post.kept is not None:
         post.kept.stale = turn
-    if post.finish is not None and post.finish.personal:
-        settle_rest(post, post.finish, rules, users)
+    if post.finish is not None:
+        post.finish.stale = True
+        if post.finish.personal:
+            settle_rest(post, post.finish, rules, users)
     return cursor

@@ -11,12 +11,12 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.addresses import workers_at
-from modelling.dashboards.answers import chances, learned_from, places
+from modelling.dashboards.answers import Ints, chances, learned_from, places
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
-from modelling.dashboards.ranking_pictures import Z_95
 from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.ranking import Z_95
 from modelling.snapshots import Fitted
 
 MOST_VERSIONS = 200  # in the history, the newest ones
@@ -29,12 +29,13 @@ ANSWER_COLUMNS = [
 
 @dataclass(frozen=True)
 class Liking:
-    """How a worker probably scores the item; `difference` is from the consensus."""
+    """How a worker probably scores the item; `difference` is from the consensus. Each with its uncertainty."""
 
     worker: Worker
     mean: float
     sd: float
     difference: float
+    difference_sd: float
 
 
 @dataclass(frozen=True)
@@ -125,19 +126,25 @@ def likings(axes: Axes, place: int) -> tuple[list[Liking], list[Liking]]:
     order = np.argsort(consensus - mean, kind="stable")
     above, below = order[mean[order] > consensus][:PEOPLE], order[mean[order] < consensus][::-1][:PEOPLE]
     chosen = np.concatenate((above, below))
-    sd = dict(
-        zip(chosen.tolist(), model.predict_utilities(users=chosen, items=items, return_std=True)[1][0], strict=True)
-    )
+    sd = _uncertainty(axes.fitted, chosen, items)
     workers = Worker.objects.in_bulk([int(pk) for pk in ids[chosen]])
     found = [
         [
-            Liking(workers[int(ids[u])], float(mean[u]), float(sd[u]), float(mean[u]) - consensus)
+            Liking(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1])
             for u in side
             if int(ids[u]) in workers
         ]
         for side in (above.tolist(), below.tolist())
     ]
     return found[0], found[1]
+
+
+def _uncertainty(fitted: Fitted, users: Ints, item: Ints) -> dict[int, tuple[float, float]]:
+    """By worker, how unsure their score of the item is, and how unsure its difference from the consensus."""
+    among = fitted.ranked if len(fitted.ranked) else None
+    own = fitted.model.predict_utilities(users=users, items=item, return_std=True, among=among)[1][0]
+    difference = fitted.model.predict_differences(users=users, items=item, among=among)[1][0]
+    return dict(zip(users.tolist(), zip(own.tolist(), difference.tolist(), strict=True), strict=True))
 
 
 def neighbours(snapshot: ModelSnapshot, fitted: Fitted, place: int) -> list[Neighbour]:
@@ -235,7 +242,7 @@ def people_picture(more: list[Liking], less: list[Liking], project: Project) -> 
         "mode": "markers",
         "y": [plain(each.worker.code) for each in people],
         "x": numbers(each.difference for each in people),
-        "error_x": error_bars(Z_95 * each.sd for each in people),
+        "error_x": error_bars(Z_95 * each.difference_sd for each in people),
         "marker": {"color": ["--c1" if each.difference > 0 else "--c2" for each in people], "size": 9},
         "customdata": workers_at(project, [each.worker.code for each in people]),
         "hovertemplate": "<b>%{y}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",

@@ -11,10 +11,9 @@ from scipy.special import ndtr
 from annotation.models import Worker
 from modelling.dashboards.neighbours import Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, axis, numbers
-from modelling.dashboards.ranking_pictures import Z_95
 from modelling.information import expected_information
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.ranking import rank_items
+from modelling.ranking import Z_95, rank_items, relative_sd
 from modelling.snapshots import Fitted, item_positions, load_fitted
 
 Floats = NDArray[np.float64]
@@ -113,7 +112,7 @@ def expectation(scores: list[ConsensusScore], mean: Floats, cov: Floats, seed: i
     stretch = len(scores) / (len(mean) - 1)
     rank = 1 + sum(score.mean > mean[-1] for score in scores)
     low, high = (1 + round((int(place[-1]) - 1) * stretch) for place in (drawn.rank_low, drawn.rank_high))
-    sd = float(np.sqrt(max(cov[-1, -1], 0.0)))
+    sd = float(relative_sd(cov, among=np.arange(len(mean) - 1))[-1])
     return Expected(float(mean[-1]), sd, rank, min(low, rank), max(high, rank), len(scores))
 
 

@@ -88,7 +88,8 @@ class Own:
         if not len(rows):
             return []
         users, items = np.array([self.user]), self.items[rows]
-        sd = self.axes.fitted.model.predict_utilities(users=users, items=items, return_std=True)[1][:, 0]
+        model = self.axes.fitted.model
+        sd = model.predict_utilities(users=users, items=items, return_std=True, among=self.items)[1][:, 0]
         rank = np.argsort(np.argsort(-self.mean, kind="stable")) + 1
         used, scores = self.axes.used, self._scores(rows)
         added = self.axes.contributions(items, self.user)[used].T

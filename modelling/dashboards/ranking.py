@@ -12,8 +12,9 @@ from scipy.special import ndtr
 
 from modelling.arrays import Damaged
 from modelling.dashboards.pictures import Picture
-from modelling.dashboards.ranking_pictures import MOST_DRAWN, Z_95, pictures_of
+from modelling.dashboards.ranking_pictures import MOST_DRAWN, pictures_of
 from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.ranking import Z_95
 from modelling.snapshots import item_positions, load_fitted
 
 PER_PAGE = 100

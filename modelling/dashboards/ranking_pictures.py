@@ -11,9 +11,9 @@ from annotation.models import Project
 from modelling.dashboards.addresses import items_at
 from modelling.dashboards.pictures import LONGEST_HOVER, Picture, axis, numbers, plain
 from modelling.models import ConsensusScore
+from modelling.ranking import Z_95
 
 MOST_DRAWN = 1000  # items in a picture; beyond, the table has pages
-Z_95 = 1.96
 
 
 @dataclass(frozen=True)

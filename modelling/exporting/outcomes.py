@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from modelling.dashboards import components as components_facts
-from modelling.dashboards.ranking_pictures import Z_95
 from modelling.exporting.points import Point
 from modelling.exporting.tables import Table, columns, in_pages, of_version
 from modelling.models import ModelSnapshot
+from modelling.ranking import Z_95
 from modelling.snapshots import load_fitted
 
 RANKING = columns(

@@ -29,7 +29,9 @@ def _utility_pages(point: Point, fitted: Fitted) -> Iterator[Page]:
     at_once = max(1, PAGE // max(len(keys), 1))
     for start in range(0, len(known), at_once):
         users = np.array(known[start : start + at_once], dtype=np.int64)
-        mean, sd = fitted.model.predict_utilities(users=users, items=fitted.ranked, return_std=True)
+        mean, sd = fitted.model.predict_utilities(
+            users=users, items=fitted.ranked, return_std=True, among=fitted.ranked
+        )
         names = [codes[pk] for pk in fitted.worker_ids[users].tolist()]
         workers = [name for name in names for _ in keys]
         yield [workers, keys * len(names), mean.T.ravel().tolist(), sd.T.ravel().tolist()]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import components, harness, large_study, people, sources, speed, streaming
+from benchmarks import components, coverage, harness, large_study, people, sources, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -141,6 +141,18 @@ def test_matching_pairs_each_true_component_once():
     truth = rng.standard_normal((2, 50))
     found = np.vstack([-truth[1], truth[0], rng.standard_normal(50), np.zeros(50)])
     assert simulations.matched_correlation(truth, found) == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_coverage_runs_in_its_quick_form(capsys):
+    coverage.main(["--quick"])
+    result = printed(capsys)
+    mean = result["coverage"]["1 components, 900 labels"]["mean"]
+    assert all(0.7 < mean[name] <= 1 for name in ("consensus_pairs", "ranks", "personal_pairs", "personal_scores"))
+    assert mean["consensus_pairs_mean_field"] < mean["consensus_pairs"]
+    assert result["cost"]["version_cpu_seconds"] == pytest.approx(
+        sum(result["cost"]["parts_cpu_seconds"].values()), abs=1e-3
+    )
 
 
 @pytest.mark.slow

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from modelling.crowdgppl import CrowdGPPL
 from modelling.crowdgppl.finish import consensus_with_tastes_integrated, personal_covariance
 from modelling.crowdgppl.items import kept_statistics, pair_statistics
 from modelling.crowdgppl.users import weights_given_items
 
-from .crowds import fitted, make_crowd
+from .crowds import fitted
 
 RTOL = 1e-8
 
@@ -94,47 +93,6 @@ def test_predicted_probabilities_equal_those_of_the_posterior_itself(crowd):
 
     sign = np.where(labels.a < labels.b, 1.0, -1.0)
     assert_allclose(p, ndtr(sign * post.m[:-1] / np.sqrt(1 + post.v[:-1])), rtol=1e-6)
-
-
-def test_utility_deviations_are_those_of_eq_predict_crowd(crowd):
-    model = fitted(crowd.labels)
-    post = model._post
-    _, sd = model.predict_utilities(users=[4], items=[2], return_std=True)
-    V, w, Omega = post.items.mean[2, 1:], post.users.W[4], post.users.Omega[4]
-    variance = post.finish.S_t[2, 2] + V @ Omega @ V
-    variance += sum(post.items.cov[c + 1, 2, 2] * (w[c] ** 2 + Omega[c, c]) for c in range(len(w)))
-    assert sd[0, 0] == pytest.approx(np.sqrt(variance), rel=1e-9)
-
-
-def gibbs(labels, n_items, s, draws=20_000, burn=500, seed=0):
-    """Albert and Chib: draw the latent z given t, and t given z, with the prior precision s held."""
-    from scipy.special import ndtr, ndtri
-
-    rng = np.random.default_rng(seed)
-    X = np.zeros((len(labels), n_items))
-    X[np.arange(len(labels)), labels.a] = 1
-    X[np.arange(len(labels)), labels.b] = -1
-    S = np.linalg.inv(s * np.eye(n_items) + X.T @ X)
-    root = np.linalg.cholesky(S)
-    t, kept = np.zeros(n_items), []
-    for i in range(draws + burn):
-        mean = X @ t
-        sign = 2 * labels.y - 1
-        beyond = ndtr(sign * mean) * rng.random(len(labels))  # the tail on the side that the label names
-        z = mean - sign * ndtri(np.clip(beyond, 1e-300, 1 - 1e-16))
-        t = S @ X.T @ z + root @ rng.standard_normal(n_items)
-        if i >= burn:
-            kept.append(t)
-    return np.array(kept)
-
-
-def test_a_long_gibbs_run_agrees_on_a_tiny_crowd_without_components():
-    crowd = make_crowd(seed=5, n_users=1, n_items=4, per_user=25, components=0, consensus=1.0)
-    draws = gibbs(crowd.labels, 4, s=1.0)
-    model = CrowdGPPL(n_components=0, t_prior=(1e6, 1e6), tolerance=1e-9, max_iterations=200)
-    mean, cov = model.fit(crowd.labels, n_items=4).predict_consensus(return_cov=True)
-    assert_allclose(mean, draws.mean(axis=0), atol=0.05)
-    assert_allclose(np.sqrt(cov.diagonal()), draws.std(axis=0), rtol=0.06)
 
 
 def test_the_finish_is_dense_algebra_over_all_users(crowd):

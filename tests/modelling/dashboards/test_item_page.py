@@ -42,13 +42,15 @@ def test_every_number_is_what_the_estimator_says(snapshot: ModelSnapshot, item: 
     i = int(np.flatnonzero(stored["item_ids"] == item.pk)[0])
     worker_at = {int(pk): place for place, pk in enumerate(stored["worker_ids"])}
     item_at = {int(pk): place for place, pk in enumerate(stored["item_ids"])}
-    mean, sd = (each[0] for each in model.predict_utilities(items=[i], return_std=True))
+    ranked = stored["ranked"]
+    mean, sd = (each[0] for each in model.predict_utilities(items=[i], return_std=True, among=ranked))
+    _, difference_sd = model.predict_differences(items=[i], among=ranked)
     consensus = model.predict_consensus(items=[i])[0]
     for each in page.more + page.less:
         u = worker_at[each.worker.pk]
-        np.testing.assert_allclose(
-            [each.mean, each.sd, each.difference], [mean[u], sd[u], mean[u] - consensus], rtol=RTOL, atol=1e-12
-        )
+        shown = [each.mean, each.sd, each.difference, each.difference_sd]
+        expected = [mean[u], sd[u], mean[u] - consensus, difference_sd[0, u]]
+        np.testing.assert_allclose(shown, expected, rtol=RTOL, atol=1e-12)
     assert [each.difference for each in page.more] == pytest.approx(sorted(mean - consensus)[::-1][:5])
     assert [each.difference for each in page.less] == pytest.approx(sorted(mean - consensus)[:5])
     alike = model.similarity([i])[0]

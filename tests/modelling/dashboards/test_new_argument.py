@@ -21,9 +21,12 @@ TEXT = "Cats purr at night and keep the mice away."
 def test_the_expected_score_is_the_estimators(snapshot: ModelSnapshot, fitted: Fitted) -> None:
     page = new_argument_page(snapshot, TEXT, "")
     X = fitted.features.transform([TEXT])
-    mean, sd = fitted.model.predict_consensus(items=np.array([fitted.model.n_items_]), X_items=X, return_std=True)
-    assert (page.expected.mean, page.expected.sd) == (pytest.approx(mean[0]), pytest.approx(sd[0]))
-    better = sum(fitted.model.predict_consensus() > mean[0])
+    both = np.append(np.arange(fitted.model.n_items_), fitted.model.n_items_)
+    mean, cov = fitted.model.predict_consensus(items=both, X_items=X, return_cov=True)
+    from_the_others = np.append(np.full(len(mean) - 1, -1.0 / (len(mean) - 1)), 1.0)
+    sd = np.sqrt(from_the_others @ cov @ from_the_others)
+    assert (page.expected.mean, page.expected.sd) == (pytest.approx(mean[-1]), pytest.approx(sd))
+    better = sum(fitted.model.predict_consensus() > mean[-1])
     assert page.expected.rank == 1 + better
     assert page.expected.rank_low <= page.expected.rank <= page.expected.rank_high <= 8
 

@@ -18,6 +18,7 @@ from modelling.dashboards.surprises import Answer, Log
 from modelling.dashboards.worker import AskedOfWorker, WorkerPage, worker_page
 from modelling.dashboards.workers import AskedOfWorkers, workers_page
 from modelling.models import ModelSnapshot
+from modelling.ranking import relative_sd
 from tests.modelling.two_camps import estimator_of, fitted_study, grown_twin, statements
 
 pytestmark = pytest.mark.django_db
@@ -51,8 +52,10 @@ def test_every_score_is_what_the_estimator_says_and_the_causes_add_up(
 ) -> None:
     model, item_at, worker_at = places(snapshot)
     u = worker_at[somebody.pk]
-    mean, sd = (each[:, 0] for each in model.predict_utilities(users=[u], return_std=True))
-    consensus, spread = model.predict_consensus(return_std=True)
+    ranked = [item_at[pk] for pk in snapshot.scores.values_list("item_id", flat=True)]
+    mean, sd = (each[:, 0] for each in model.predict_utilities(users=[u], return_std=True, among=ranked))
+    consensus, cov = model.predict_consensus(return_cov=True)
+    spread = relative_sd(cov, among=np.array(ranked))
     for each in page.preferences:
         i = item_at[each.score.item_id]
         np.testing.assert_allclose([each.mean, each.sd], [mean[i], sd[i]], rtol=RTOL)
