@@ -118,6 +118,7 @@ def iterate(post: Posterior, rules: Rules) -> float:
     update_sites(post, rules)
     reset_without_labels(post.ledger, post.users, post.s_w)
     update_user_scales(post)
+    post.pairs.drop_copies()  # a million pairs need that room for their statistics
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
     item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
     if rules.exchange and post.n_components:

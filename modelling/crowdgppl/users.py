@@ -31,6 +31,11 @@ class PairMoments:
         """(Qn, C) their variances, contiguous."""
         return np.ascontiguousarray(self.V[:, 1:])
 
+    def drop_copies(self) -> None:
+        """The contiguous parts are given back; who asks for them again gets them made again."""
+        for name in ("e", "V_taste"):
+            self.__dict__.pop(name, None)
+
     def copy(self) -> PairMoments:
         """The same moments, independent of these."""
         return PairMoments(self.d.copy(), self.V.copy())
