@@ -66,7 +66,7 @@ class LikingTold(Told):
     worker: str
     item: str
     mean: float
-    sd: float
+    sd: float = Field(description="Of the distance from the mean of the ranked items.")
     personal: bool
 
 
@@ -112,7 +112,9 @@ class _Known:
     def __init__(self, snapshot: ModelSnapshot, fitted: Fitted) -> None:
         self.project, self.fitted, self.model = snapshot.project, fitted, fitted.model
         place = {int(pk): position for position, pk in enumerate(fitted.item_ids)}
-        self.items = {key: place[pk] for key, pk in snapshot.scores.values_list("item__key", "item")}
+        scores = list(snapshot.scores.values_list("item__key", "item", "mean", "sd"))
+        self.items = {key: place[pk] for key, pk, _mean, _sd in scores}
+        self.crowd = {place[pk]: (mean, sd) for _key, pk, mean, sd in scores}
         self.workers: dict[str, int | None] = {}
 
     def item(self, key: str, field: str) -> int:
@@ -165,11 +167,12 @@ def likings_told(known: _Known, asked: list[AskedLiking]) -> list[dict[str, Any]
 
 
 def _scores(known: _Known, user: int | None, items: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Means and standard deviations of one worker's scores, or of the crowd's."""
+    """Means and standard deviations of one worker's scores, or of the crowd's: as pages show them."""
     if user is None:
-        mean, sd = known.model.predict_consensus(items=items, return_std=True)
-        return mean, sd
-    means, sds = known.model.predict_utilities(users=np.array([user]), items=items, return_std=True)
+        crowd = np.array([known.crowd[int(item)] for item in items])
+        return crowd[:, 0], crowd[:, 1]
+    ranked = known.fitted.ranked
+    means, sds = known.model.predict_utilities(users=np.array([user]), items=items, return_std=True, among=ranked)
     return means[:, 0], sds[:, 0]
 
 

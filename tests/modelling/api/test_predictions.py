@@ -44,7 +44,8 @@ def test_pairs_and_likings_are_what_the_estimator_says(olga: Client, project: Pr
     assert typical["probability"] == pytest.approx(float(model.predict_consensus_proba([i], [j])[0]), abs=TOLERANCE)
     assert own["probability"] == pytest.approx(float(model.predict_proba([0], [i], [j])[0]), abs=TOLERANCE)
     assert (typical["personal"], own["personal"]) == (False, True)
-    mean, sd = model.predict_utilities(users=np.array([0]), items=np.array([j]), return_std=True)
+    ranked = stored["ranked"]
+    mean, sd = model.predict_utilities(users=np.array([0]), items=np.array([j]), return_std=True, among=ranked)
     assert told["likings"][0]["mean"] == pytest.approx(float(mean[0, 0]), abs=TOLERANCE)
     assert told["likings"][0]["sd"] == pytest.approx(float(sd[0, 0]), abs=TOLERANCE)
     assert (told["version"], told["as_of_seq"]) == (snapshot.number, snapshot.last_sequence)
@@ -60,7 +61,7 @@ def test_a_worker_the_model_has_not_met_is_taken_for_a_typical_one(
     assert theirs["personal"] is False
     liked = predict(olga, likings=[{"worker": newcomer.code, "item": "text-000"}]).json()["likings"][0]
     score = ConsensusScore.objects.get(snapshot=snapshot, item__key="text-000")
-    assert liked["mean"] == pytest.approx(score.mean, abs=1e-9)
+    assert (liked["mean"], liked["sd"]) == pytest.approx((score.mean, score.sd), abs=1e-9)
 
 
 def test_a_new_text_is_placed_among_the_items(olga: Client, snapshot: ModelSnapshot) -> None:
