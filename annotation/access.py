@@ -17,7 +17,7 @@ from annotation import statements
 from annotation.errors import refuse
 from annotation.models import Membership, Project, Worker
 from annotation.models.workers import CODE_ALPHABET, CODE_LENGTH, worker_code
-from annotation.refusals import Archived
+from annotation.services.deletion import Archived
 
 Role = Membership.Role
 # Each role may also do what the roles before it may.

@@ -47,15 +47,6 @@ class NotOpen(Refused):
     detail = _("Your earlier answers are saved.")
 
 
-class Archived(Refused):
-    """Whoever wants to change something brings the project back first."""
-
-    status = 409
-    code = "archived"
-    title = _("This project is archived, so nothing in it can be changed.")
-    detail = _("Everything in it is kept. An owner can bring it back in its settings.")
-
-
 class TooLate(Refused):
     status = 409
     code = "too_late"

@@ -20,7 +20,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, ProgrammingError
 
 from annotation.models import Project
-from annotation.refusals import Archived
+from annotation.services.deletion import Archived
 
 NO, WRONG_CALL, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 CODES = "Exit codes: 0 done, 1 could not be done or the answer is no, 2 wrong call. More: docs/commands.md"

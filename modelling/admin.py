@@ -24,6 +24,7 @@ from modelling.models import (
     ComponentNumbers,
     ConsensusScore,
     ExportJob,
+    ExportPiece,
     ModelSnapshot,
     ScoreboardEntry,
     SettingsSearch,
@@ -218,6 +219,18 @@ class WebhookDeliveryAdmin(ReadOnly):
     search_fields = ["=uuid", "webhook__url"]
     list_select_related = ["webhook"]
     date_hierarchy = "created_at"
+
+
+@admin.register(ExportPiece)
+class ExportPieceAdmin(ReadOnly):
+    """A megabyte of a file each, never loaded for a list."""
+
+    list_display = ["job", "number"]
+    exclude = ["content"]
+    list_select_related = ["job"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ExportPiece]:
+        return super().get_queryset(request).defer("content")
 
 
 @admin.register(ComponentName)

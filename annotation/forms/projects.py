@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.forms.questionnaire import as_text, parse_questionnaire
 from annotation.models import Item, Membership, Project, User
-from annotation.refusals import Archived
+from annotation.services.deletion import Archived
 
 NUMBERS = [
     "judgements_per_worker",

@@ -17,6 +17,15 @@ from annotation.services.projects import audit
 State = Project.State
 
 
+class Archived(Refused):
+    """Whoever wants to change something brings the project back first."""
+
+    status = 409
+    code = "archived"
+    title = _("This project is archived, so nothing in it can be changed.")
+    detail = _("Everything in it is kept. An owner can bring it back in its settings.")
+
+
 class NotArchivedYet(Refused):
     status = 409
     title = _("A study with judgements is archived before it can be deleted.")

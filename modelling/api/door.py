@@ -10,7 +10,8 @@ from ninja.security import HttpBearer
 
 from annotation.access import SAFE, Role, may
 from annotation.models import Project, User, Worker
-from annotation.refusals import Archived, Refused
+from annotation.refusals import Refused
+from annotation.services.deletion import Archived
 from annotation.throttling import too_fast, too_many_calls
 from modelling.models import ApiToken
 from modelling.tokens import find_token
