@@ -72,8 +72,8 @@ def learned(corpus: Corpus, fold: int, settings: dict[str, Any]) -> Any:
     items = [Item(pk=int(n), text=corpus.texts[n]) for n in kept]
     workers = [Worker(pk=int(n)) for n in people]
     inputs = Inputs(Moment(len(used), 1), items, workers, labels, Counts(len(used), {}), "")
-    model, features = fit(inputs, ModelSettings.of(settings))
-    return Fitted(model, features, kept, people, np.arange(len(kept)))
+    model, features, traits = fit(inputs, ModelSettings.of(settings))
+    return Fitted(model, features, traits, kept, people, np.arange(len(kept)))
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ COUNTERS: Mapping[str, dict[str, Any]] = {
     "letters": {"analyzer": "char_wb", "ngram_range": (2, 3), "max_features": 300},
 }
 MOST_CATEGORIES = 20  # of one question; rarer answers count as none
+NUMBER = re.compile(r"[+-]?\d{1,12}(\.\d{1,12})?")  # an answer in words that is a number
 FURTHEST = 5.0  # standard deviations: beyond this a number says no more
 
 
@@ -301,6 +303,9 @@ def _missing(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    """A number, or a word that is written like one: forms send words."""
+    if isinstance(value, str):
+        return bool(NUMBER.fullmatch(value.strip()))
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelling.crowdgppl import CrowdGPPL, WeightedSum
-from modelling.features import TextFeatures
+from modelling.features import TextFeatures, TraitFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings, item_kernel
 
@@ -34,12 +34,21 @@ def read_texts(inputs: Inputs, settings: ModelSettings) -> Reading:
     return Reading(features, features.transform(texts, numeric=numbers), item_kernel(settings.kernel, features.blocks))
 
 
-def fit(inputs: Inputs, settings: ModelSettings, progress: Progress | None = None) -> tuple[CrowdGPPL, TextFeatures]:
-    """A model of these judgements, learned from scratch, and the features by which it reads a text."""
-    reading = read_texts(inputs, settings)
+def fit(
+    inputs: Inputs, settings: ModelSettings, progress: Progress | None = None
+) -> tuple[CrowdGPPL, TextFeatures, TraitFeatures]:
+    """A model of these judgements, learned from scratch, and the features by which it reads texts and workers."""
+    reading, traits = read_texts(inputs, settings), read_traits(inputs, settings)
     model = estimator(settings, reading.kernel, len(inputs.workers), progress)
-    model.fit(inputs.labels, X_items=reading.seen, n_items=len(inputs.items), n_users=len(inputs.workers))
-    return model, reading.features
+    X_users = traits.transform([worker.traits for worker in inputs.workers])
+    sizes = {"n_items": len(inputs.items), "n_users": len(inputs.workers)}
+    model.fit(inputs.labels, X_items=reading.seen, X_users=X_users if X_users.any() else None, **sizes)
+    return model, reading.features, traits
+
+
+def read_traits(inputs: Inputs, settings: ModelSettings) -> TraitFeatures:
+    """How answers to the questionnaire become vectors; of no columns where they are not to be learned from."""
+    return TraitFeatures().fit([worker.traits for worker in inputs.workers] if settings.traits else [])
 
 
 def estimator(
@@ -52,18 +61,21 @@ def estimator(
         item_kernel=kernel,
         t_prior=settings.consensus_prior,
         personal_variance=settings.personal_variance or "auto",
+        reliability=settings.reliability,
         random_state=settings.seed,
         track_bound=True,
         progress=progress,
     )
 
 
-def step(model: CrowdGPPL, news: News) -> None:
+def step(model: CrowdGPPL, news: News, traits: TraitFeatures | None = None) -> None:
     """The model has learned what came since and forgotten what was taken back, without starting again."""
     if len(news.forgotten):
         model.forget(news.forgotten)
     if len(news.learned):
-        model.partial_fit(news.learned, n_items=model.n_items_, n_users=len(news.worker_ids))
+        known = model.X_users_
+        X_users = None if known is None or traits is None else np.vstack((known, traits.transform(news.traits)))
+        model.partial_fit(news.learned, X_users=X_users, n_items=model.n_items_, n_users=len(news.worker_ids))
 
 
 def numeric_columns(inputs: Inputs) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from annotation.forms.projects import FieldGroup, allowed_range
 from annotation.models import Item, Project
 from modelling import outgoing, webhooks
-from modelling.model_settings import LIMITS, NEAR, NONE, NUMERIC, SURFACE, TEXTS, VECTORS, ModelSettings
+from modelling.model_settings import LIMITS, NEAR, NONE, NUMERIC, SURFACE, SWITCHES, TEXTS, VECTORS, ModelSettings
 from modelling.models import Webhook
 
 USUAL = ModelSettings()
@@ -24,6 +24,8 @@ LABELS = {
     "personal_variance": gettext_lazy("how much tastes may differ"),
     "consensus_variance": gettext_lazy("expected spread of the consensus"),
     "consensus_certainty": gettext_lazy("weight of that expectation"),
+    "traits": gettext_lazy("learn from what workers tell about themselves"),
+    "reliability": gettext_lazy("weigh workers by how consistent they are"),
     "refit_growth": gettext_lazy("start again when the judgements have grown by the factor"),
     "seed": gettext_lazy("random seed"),
 }
@@ -50,6 +52,15 @@ HELP = {
     ),
     "consensus_certainty": gettext_lazy(
         "Small: the first judgements overrule the expected spread. Large: it takes many."
+    ),
+    "traits": gettext_lazy(
+        "Newcomers are expected to think like workers who gave similar answers to the questionnaire, as far as the "
+        "judgements show that this holds. Where the answers say nothing, nothing changes."
+    ),
+    "reliability": gettext_lazy(
+        "Who answers at random counts for less. Nobody loses weight for disagreeing with the others: what counts is "
+        "whether a worker's answers can be foretold from the same worker's other answers. A fit from scratch takes "
+        "about twice as long."
     ),
     "refit_growth": gettext_lazy(
         "Between fits from scratch the model learns step by step. A smaller factor starts again more often, which is "
@@ -91,6 +102,8 @@ def in_words(name: str, value: Any) -> str:
         return str(KERNEL_WORDS[value])
     if value is None:
         return _("chosen by itself")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
     return number_format(f"{value:g}" if isinstance(value, float) else value)
 
 
@@ -110,6 +123,7 @@ class ModelSettingsForm(forms.Form):
         parts = [
             (_("What it looks for"), ["n_components", "kernel", "n_inducing_items"]),
             (_("What it expects before anybody judges"), priors),
+            (_("What it makes of workers"), list(SWITCHES)),
             (_("When it learns"), ["update_batch", "refit_growth", "seed"]),
         ]
         for legend, names in parts:
@@ -155,6 +169,9 @@ def _field(name: str) -> forms.Field:
     if name == "kernel":
         choices = [(value, _marked(words) if value == usual else words) for value, words in KERNEL_WORDS.items()]
         return forms.ChoiceField(label=LABELS[name], help_text=HELP[name], choices=choices)
+    if name in SWITCHES:
+        words = " ".join([str(HELP[name]), _default_words(name, usual)])
+        return forms.BooleanField(label=LABELS[name], help_text=words, required=False)
     return _number(name, usual)
 
 

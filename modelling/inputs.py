@@ -69,6 +69,7 @@ class News:
     forgotten: PairwiseLabels
     item_ids: Ids
     worker_ids: Ids
+    traits: list[dict[str, Any]]  # of the workers it did not know, in their order
     counts: Counts
     data_hash: str
 
@@ -122,9 +123,18 @@ def read_news(parent: ModelSnapshot, moment: Moment, item_ids: Ids, worker_ids: 
         forgotten=_labels(forgotten, *places),
         item_ids=items,
         worker_ids=workers,
+        traits=_traits_of(workers[len(worker_ids) :]),
         counts=_carried(parent, came, gone, moment.sequence),
         data_hash=hash_of_news(parent, came, gone, moment.sequence),
     )
+
+
+def _traits_of(worker_ids: Ids) -> list[dict[str, Any]]:
+    """What these workers told about themselves; one statement, or none where nobody is new."""
+    if not len(worker_ids):
+        return []
+    told = dict(Worker.objects.filter(pk__in=worker_ids.tolist()).values_list("pk", "traits"))
+    return [told.get(pk, {}) for pk in worker_ids.tolist()]
 
 
 def ids_of(rows: Sequence[Item | Worker]) -> Ids:

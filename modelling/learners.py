@@ -27,15 +27,15 @@ class Learner:
     @classmethod
     def from_scratch(cls, inputs: Inputs, settings: ModelSettings, progress: Progress) -> "Learner":
         """Models of everything there is."""
-        model, features = fit(inputs, settings, progress=progress)
+        model, features, traits = fit(inputs, settings, progress=progress)
         active = np.flatnonzero([item.active for item in inputs.items])
-        fitted = Fitted(model, features, ids_of(inputs.items), ids_of(inputs.workers), active)
+        fitted = Fitted(model, features, traits, ids_of(inputs.items), ids_of(inputs.workers), active)
         progress("compare")
         return cls(fitted, Rivals.fitted_beside(fitted, progress))
 
     def gone_on(self, news: News) -> "Learner":
         """The same models, changed in place, with what came and without what was taken back."""
-        step(self.fitted.model, news)
+        step(self.fitted.model, news, self.fitted.traits)
         self.rivals.go_on(news)
         return replace(self, fitted=replace(self.fitted, worker_ids=news.worker_ids))
 

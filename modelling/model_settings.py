@@ -18,6 +18,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "refit_growth": (1.1, 2),  # the estimator itself starts again when its labels have doubled
     "seed": (0, 2**31 - 1),
 }
+SWITCHES = ("traits", "reliability")
 TEXTS, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
     "texts", "near texts", "surface", "vectors", "numeric", "none"
 )  # fmt: skip
@@ -37,6 +38,8 @@ class ModelSettings:
     personal_variance: float | None = None
     consensus_variance: float = 1.0
     consensus_certainty: float = 1.0
+    traits: bool = True
+    reliability: bool = False
     refit_growth: float = 2.0
     seed: int = 0
 
@@ -69,6 +72,10 @@ def _refuse_the_illegal(name: str, value: Any) -> None:
     if name == "kernel":
         if value not in KERNELS:
             raise Unusable(f"The model setting “kernel” must be one of {', '.join(KERNELS)}, not {value!r}.")
+        return
+    if name in SWITCHES:
+        if not isinstance(value, bool):
+            raise Unusable(f"The model setting “{name}” must be true or false, not {value!r}.")
         return
     low, high = LIMITS[name]
     if name == "personal_variance" and value is None:

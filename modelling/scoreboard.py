@@ -151,8 +151,7 @@ def foretell(fitted: Fitted, rivals: Rivals, news: News) -> dict[str, Sums]:
     new = new.take((new.a < known) & (new.b < known))
     if not len(new):
         return {}
-    newcomers = len(news.worker_ids) - len(fitted.worker_ids)
-    X_users = np.zeros((newcomers, 1)) if newcomers else None
+    X_users = fitted.newcomers(news)
     probabilities = {
         METHODS.PERSONAL: fitted.model.predict_proba(new.u, new.a, new.b, X_users=X_users),
         METHODS.CONSENSUS: fitted.model.predict_consensus_proba(new.a, new.b),

@@ -12,7 +12,7 @@ from annotation.models import Item, Project
 from modelling import arrays
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.intervals import MANY_ITEMS
-from modelling.features import TextFeatures
+from modelling.features import TextFeatures, TraitFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings
 from modelling.models import ModelSnapshot, UpdateState
@@ -29,6 +29,7 @@ class Fitted:
 
     model: CrowdGPPL
     features: TextFeatures
+    traits: TraitFeatures
     item_ids: NDArray[np.int64]
     worker_ids: NDArray[np.int64]
     ranked: NDArray[np.int64]  # the items that are given to workers, by position
@@ -36,6 +37,13 @@ class Fitted:
     def position_of_worker(self, worker_id: int) -> int | None:
         found = np.flatnonzero(self.worker_ids == worker_id)
         return int(found[0]) if found.size else None
+
+    def newcomers(self, news: News) -> NDArray[np.float64] | None:
+        """Workers of whom the model has seen nothing, as it sees workers; None where there are none."""
+        count = len(news.worker_ids) - len(self.worker_ids)
+        if not count:
+            return None
+        return np.zeros((count, 1)) if self.model.X_users_ is None else self.traits.transform(news.traits)
 
     @property
     def labels(self) -> PairwiseLabels:
@@ -94,16 +102,24 @@ def fitted_from(stored: arrays.Arrays) -> Fitted:
         return Fitted(
             model=CrowdGPPL.from_state(part(stored, "model.")),
             features=TextFeatures.from_state(part(stored, "features.")),
+            traits=traits_from(stored),
             **{name: stored[name] for name in IDS},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise arrays.Damaged("written by other code") from error
 
 
+def traits_from(stored: arrays.Arrays) -> TraitFeatures:
+    """How the version reads workers; versions from before workers were read know no traits."""
+    kept = part(stored, "traits.")
+    return TraitFeatures.from_state(kept) if kept else TraitFeatures().fit([])
+
+
 def arrays_of(fitted: Fitted) -> arrays.Arrays:
     """Everything the estimator and its texts' features are made of, under one name each."""
     state = {f"model.{name}": array for name, array in fitted.model.to_state().items()}
     state |= {f"features.{name}": array for name, array in fitted.features.to_state().items()}
+    state |= {f"traits.{name}": array for name, array in fitted.traits.to_state().items()}
     return {**state, **{name: getattr(fitted, name) for name in IDS}}
 
 

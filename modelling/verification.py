@@ -20,6 +20,7 @@ from modelling.snapshots import CODE_VERSION, fitted_from, ranked_scores
 SAME_SCORE = 1e-9  # the same sums, perhaps in another order on another machine
 NOT_FROM_HERE = "was not learned from the judgements and texts that are here now."
 OTHER_NUMBERS = "learning it again gives other numbers."
+OWN_ANSWERS = "workers' answers about themselves were changed or erased after it, so it cannot be learned again."
 OWN_NUMBERS = "the items' own numbers were changed after it, so it cannot be learned again."
 NO_PARENT = "the version before it could not be learned again."
 
@@ -163,4 +164,7 @@ def _fitted_from_log(snapshot: ModelSnapshot, stored: arrays.Arrays) -> Learner:
     own_numbers = learner.fitted.features.to_state()["knots.numeric"]
     if not np.array_equal(own_numbers, stored["features.knots.numeric"]):
         raise NotAgain(OWN_NUMBERS)
+    none, known = np.zeros((0, 0)), learner.fitted.model.X_users_
+    if not np.array_equal(none if known is None else known, stored.get("model.traits_X", none)):
+        raise NotAgain(OWN_ANSWERS)
     return learner

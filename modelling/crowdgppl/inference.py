@@ -104,9 +104,14 @@ def exchange_scales(post: Posterior, user_energy: FloatArray | None = None, n_us
 
 
 def consider_traits(post: Posterior, iteration: int) -> None:
-    """What the traits say of the users, looked at again every second iteration."""
+    """What the traits say of the users, looked at again every second iteration.
+
+    First the users are made exact again: the exchange of scales has moved them away from their prior, and what the
+    labels alone say is read from the difference. See test_what_labels_say_of_a_weight_does_not_depend_on_its_prior.
+    """
     if post.traits is None or iteration < FIRST_ITERATION or (iteration - FIRST_ITERATION) % EVERY:
         return
+    post.refresh_users()
     learn_traits(post.traits, post.users, post.s_w, post.scale_users.mean)
     reset_without_labels(post.ledger, post.users, post.s_w)
 

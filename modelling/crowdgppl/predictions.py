@@ -190,6 +190,11 @@ class Predictions:
         return 1.0 if self._post.reliability is None else self._post.reliability.of(users)
 
     @property
+    def X_users_(self) -> FloatArray | None:
+        """(U, E) the traits by which users are known; None where the model knows none."""
+        return None if self._post.traits is None else self._post.traits.space.X
+
+    @property
     def reliability_(self) -> FloatArray:
         """(U,) how sharply each user's answers follow their preferences: 1 as the model expects, near 0 a coin."""
         judged = self._post.reliability

@@ -82,6 +82,7 @@ def keep_traits(state: State, traits: Traits | None) -> None:
     put(state, traits_X=space.X, traits_landmarks=space.landmarks, traits_map=space.map, traits_Psi=space.Psi)
     put(state, traits_coefficients=traits.coefficients, traits_cov=traits.cov, traits_precision=traits.precision)
     state["traits_rho"], state["traits_kernel"] = np.array(traits.rho), kernel_words(space.kernel)
+    state["traits_centre"], state["traits_size"] = traits.centre, np.array(traits.size)
 
 
 def traits_from(state: State) -> Traits | None:
@@ -90,8 +91,9 @@ def traits_from(state: State) -> Traits | None:
         return None
     parts = [state[f"traits_{name}"] for name in ("X", "landmarks", "map", "Psi")]
     space = ItemSpace(len(parts[0]), kernel_from_words(state["traits_kernel"]), *parts)
-    learned = (state[f"traits_{name}"].copy() for name in ("coefficients", "cov", "precision"))
-    return Traits(space, float(state["traits_rho"]), *learned)
+    coefficients, cov, precision = (state[f"traits_{name}"].copy() for name in ("coefficients", "cov", "precision"))
+    rho, size = float(state["traits_rho"]), float(state["traits_size"])
+    return Traits(space, rho, coefficients, cov, precision, state["traits_centre"], size)
 
 
 def reliability_from(state: State) -> Reliability | None:

@@ -1,21 +1,25 @@
 """Worker traits: w_uc = g_c(x_u) + e_uc, a part that follows the traits and a private rest, both learned.
 
-With var g = rho and var e = 1 - rho of the component's prior variance, either part can shrink to nothing.
+With var g = rho and var e = 1 - rho of the component's prior variance, either part can shrink to nothing. The kernel
+is centred over the users, so that g says how they differ: what all weights have in common is no sign that traits
+matter. See test_a_taste_that_everybody_shares_is_not_put_down_to_traits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
-from .arrays import FloatArray
+from .arrays import BoolArray, FloatArray
 from .inducing import ItemSpace, item_space
 from .kernels import Kernel
 from .users import Users
 
 GRID = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+SPREADS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 4.0, 7.0)  # of a component's weights, beside its prior variance
+SAME = 1e-9  # users whose rows vary by less all have the same traits
 MOST_DIRECTIONS = 100  # of the trait kernel, where n_inducing_users does not say
 FIRST_ITERATION, EVERY = 4, 2  # traits are looked at from the 4th iteration on, every second one
 
@@ -29,23 +33,36 @@ class Traits:
     coefficients: FloatArray  # (m, C): g_c = Phi coefficients_c
     cov: FloatArray  # (C, m, m): posterior covariance of the coefficients
     precision: FloatArray  # (C,) of w around g, in units of the component's scale
+    centre: FloatArray  # (m,) the mean of the rows of the users of the fit
+    size: float  # by which centred rows have variance 1 on average
 
     @classmethod
     def of(cls, X: FloatArray, kernel: Kernel, n_inducing: int | None, C: int, seed: int) -> Traits:
         """Traits of which nothing is known to matter yet."""
         M = MOST_DIRECTIONS if n_inducing is None else n_inducing
         space = item_space(X, len(X), kernel, M, "auto", seed)
-        m = space.M
-        return cls(space, 0.0, np.zeros((m, C)), np.zeros((C, m, m)), np.ones(C))
+        m, Phi = space.M, space.dense
+        centre, missing = Phi.mean(axis=0), np.maximum(space.own_variances - (Phi * Phi).sum(axis=1), 0.0)
+        spread = float((((Phi - centre) ** 2).sum(axis=1) + missing).mean())
+        size = 1.0 / np.sqrt(spread) if spread > SAME else 0.0
+        return cls(space, 0.0, np.zeros((m, C)), np.zeros((C, m, m)), np.ones(C), centre, size)
+
+    def rows(self, X: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Centred rows of users with these traits (of all known ones for None), and the variance they leave out."""
+        Phi = self.space.dense if X is None else self.space.project(X, len(X))
+        kernel = self.space.kernel
+        own = self.space.own_variances if X is None or kernel is None else kernel.diagonal(X)
+        missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0)
+        return np.asarray((Phi - self.centre) * self.size), missing * self.size**2
 
     def copy(self) -> Traits:
         """The same traits, independent of these."""
-        return Traits(self.space, self.rho, self.coefficients.copy(), self.cov.copy(), self.precision.copy())
+        learned = {name: getattr(self, name).copy() for name in ("coefficients", "cov", "precision")}
+        return replace(self, **learned)
 
     def grown(self, X_new: FloatArray) -> Traits:
         """With the traits of new users; the directions stay."""
-        space = self.space.extended(X_new, len(X_new), room=0)
-        return Traits(space, self.rho, self.coefficients, self.cov, self.precision)
+        return replace(self, space=self.space.extended(X_new, len(X_new), room=0))
 
     def rescale(self, k: FloatArray) -> None:
         """w_c -> w_c / k_c."""
@@ -54,10 +71,7 @@ class Traits:
 
     def expect(self, X: FloatArray | None, total: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Prior mean and variance (n, C) of the weights of users with these traits; of all known ones for None."""
-        Phi = self.space.dense if X is None else self.space.project(X, len(X))
-        kernel = self.space.kernel
-        own = self.space.own_variances if X is None or kernel is None else kernel.diagonal(X)
-        missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0)
+        Phi, missing = self.rows(X)
         spread = np.stack([((Phi @ S) * Phi).sum(axis=1) for S in self.cov], axis=1)
         variance = (1.0 - self.rho + self.rho * missing)[:, None] / total + spread
         return Phi @ self.coefficients, variance
@@ -81,28 +95,39 @@ def log_evidence(Phi: FloatArray, rho: float, noise: FloatArray, weight: FloatAr
     return float(-0.5 * (fit + 2.0 * np.log(factor.diagonal()).sum() + np.log(noise[seen]).sum()))
 
 
+def spread_of(value: FloatArray, unit: FloatArray, seen: BoolArray) -> float:
+    """The variance of a component's weights with the most evidence in what the labels say, nobody like another.
+
+    It is held while shares are compared: a component that is hardly used has smaller weights than its prior expects,
+    and would otherwise count as a sign that users are alike. See test_traits_that_do_not_matter_do_no_harm.
+    """
+    noise = 1.0 / unit[seen]
+    variances = np.asarray(SPREADS)[:, None] + noise
+    return SPREADS[int(np.argmax(-0.5 * (value[seen] ** 2 / variances + np.log(variances)).sum(axis=1)))]
+
+
 def learn_traits(traits: Traits, users: Users, s_w: FloatArray, total: FloatArray) -> None:
     """The share rho with the most evidence over all components, and g given it; the users' prior follows.
 
     `total` (C,) is the prior precision of a whole weight, `s_w` its present precision around g.
     """
-    Phi = traits.space.dense
+    Phi, missing = traits.rows()
     precision, linear = messages(users, s_w)
-    unit = precision / total  # in units of the component's scale: total prior variance 1
     seen = precision > 1e-9 * s_w
+    unit = np.where(seen, precision / total, 1.0)  # in units of the component's scale: total prior variance 1
     value = np.where(seen, linear / np.where(seen, precision, 1.0), 0.0) * np.sqrt(total)
-    missing = np.maximum(traits.space.own_variances - (Phi * Phi).sum(axis=1), 0.0)
 
-    def parts(rho: float, c: int) -> tuple[FloatArray, FloatArray]:
-        own = 1.0 - rho + rho * missing
-        weight = np.where(seen[:, c], unit[:, c] / (1.0 + own * unit[:, c]), 0.0)
-        return np.where(seen[:, c], own + 1.0 / np.where(seen[:, c], unit[:, c], 1.0), 1.0), weight
+    def parts(rho: float, c: int, spread: float = 1.0) -> tuple[FloatArray, FloatArray, FloatArray]:
+        own, labels = 1.0 - rho + rho * missing, spread * unit[:, c]
+        weight = np.where(seen[:, c], labels / (1.0 + own * labels), 0.0)
+        return np.where(seen[:, c], own + 1.0 / labels, 1.0), weight, value[:, c] / np.sqrt(spread)
 
     components = range(users.W.shape[1])
-    evidence = [sum(log_evidence(Phi, rho, *parts(rho, c), value[:, c]) for c in components) for rho in GRID]
+    spreads = [spread_of(value[:, c], unit[:, c], seen[:, c]) for c in components]
+    evidence = [sum(log_evidence(Phi, rho, *parts(rho, c, spreads[c])) for c in components) for rho in GRID]
     traits.rho = GRID[int(np.argmax(evidence))]
     for c in components:
-        _, weight = parts(traits.rho, c)
+        _, weight, _ = parts(traits.rho, c)
         settle_component(traits, c, Phi, weight, value[:, c], missing, float(total[c]))
     users.g[:] = Phi @ traits.coefficients
 

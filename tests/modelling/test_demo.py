@@ -160,7 +160,7 @@ def trial(crowd: DemoCrowd, arguments: tuple[Argument, ...]) -> Trial:
     workers = [Worker(code=name) for name in crowd.names]
     labels = _some(crowd, ~tenth)
     seen = Inputs(Moment(0, 0), items, workers, labels, Counts(len(labels), {}), "")
-    model, _ = fit(seen, ModelSettings())
+    model, *_ = fit(seen, ModelSettings())
     return Trial(model=model, withheld=_some(crowd, tenth & (crowd.labels.y != 0.5)))
 
 

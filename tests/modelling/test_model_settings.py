@@ -12,7 +12,7 @@ from annotation.models import AuditEntry, EventHead, Item, Project, User, Worker
 from annotation.services import Receipt
 from modelling import updating
 from modelling.forms import LABELS, ModelSettingsForm, explained
-from modelling.model_settings import KERNELS, LIMITS, ModelSettings, Unusable
+from modelling.model_settings import KERNELS, LIMITS, SWITCHES, ModelSettings, Unusable
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.snapshots import load_fitted
 from modelling.verification import problems_of
@@ -43,7 +43,7 @@ def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
 def test_every_setting_has_a_label_and_every_number_a_range() -> None:
     names = set(ModelSettings().as_dict())
     assert set(LABELS) == names
-    assert set(LIMITS) == names - {"kernel"}
+    assert set(LIMITS) == names - {"kernel", *SWITCHES}
 
 
 def test_the_page_explains_each_setting_with_its_range_and_default(
@@ -119,6 +119,8 @@ def test_a_value_out_of_range_is_answered_with_the_range(
         {"seed": -1},
         {"seed": 1.5},
         {"refit_growth": True},
+        {"reliability": "yes"},
+        {"traits": 1},
         ["n_components"],
         "ten components",
     ],

@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from modelling.crowdgppl import CrowdGPPL, Matern32
+from modelling.crowdgppl.inference import exchange_scales
+from modelling.crowdgppl.traits import Traits, learn_traits, messages
+from modelling.crowdgppl.users import Users
 
-from .crowds import Crowd, draw_labels, scores
+from .crowds import Crowd, draw_labels, fitted, scores
 
 
 def crowd_with_traits(seed, share, n_users=120, n_new=40, n_items=25, per_user=15):
@@ -69,3 +73,53 @@ def test_new_users_may_join_with_their_traits():
     assert model.n_users_ == 125
     with pytest.raises(ValueError, match="traits"):
         model.partial_fit(crowd.held.take(crowd.held.u == 130), n_users=131)
+
+
+def test_what_labels_say_of_a_weight_does_not_depend_on_its_prior():
+    """The message is the posterior divided by the prior; with the users exact its precision is never negative."""
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    post = fit_pair(crowd)[0]._post
+    exchange_scales(post)
+    post.refresh_pairs()
+    post.refresh_users()
+    precision, _ = messages(post.users, post.s_w)
+    assert (1.0 / post.users.variances - post.s_w >= -1e-9).all()
+    assert precision.max() > 0.1
+
+
+def test_a_taste_that_everybody_shares_is_not_put_down_to_traits():
+    """The rows of the users are centred: no function of the traits is the same for all of them."""
+    X = np.random.default_rng(0).uniform(size=(50, 2))
+    traits = Traits.of(X, Matern32(), None, 2, 0)
+    rows, missing = traits.rows()
+    assert_allclose(rows.sum(axis=0), 0.0, atol=1e-9)
+    assert_allclose(((rows * rows).sum(axis=1) + missing).mean(), 1.0)
+    users = Users.prior(50, np.ones(2))
+    users.W[:] = 3.0
+    users.Omega[:] = 0.05 * np.eye(2)
+    learn_traits(traits, users, np.ones(2), np.ones(2))
+    assert_allclose(users.g, 0.0, atol=1e-9)
+
+
+def test_the_share_of_traits_is_found():
+    for share, low, high in ((0.0, 0.0, 0.1), (0.4, 0.1, 0.7), (0.9, 0.6, 0.9)):
+        crowds = [crowd_with_traits(seed, share) for seed in range(2)]
+        models = [fitted(crowd.labels, X_users=crowd.X[:120], user_kernel=Matern32(0.5)) for crowd in crowds]
+        found = [model._post.traits.rho for model in models]
+        assert low <= np.mean(found) <= high, share
+
+
+def test_traits_that_are_the_same_for_all_say_nothing():
+    crowd = crowd_with_traits(seed=2, share=0.5)
+    model = CrowdGPPL(n_components=4, personal_variance=8.0).fit(crowd.labels, X_users=np.ones((120, 2)))
+    assert not model._post.users.g.any()
+    assert np.isfinite(model.predict_utilities(X_users=np.ones((1, 2)))).all()
+
+
+def test_a_few_inducing_users_do_nearly_as_well_as_all():
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    settings = {"n_components": 4, "personal_variance": 8.0, "user_kernel": Matern32(length_scale=0.5)}
+    few = CrowdGPPL(**settings, n_inducing_users=20).fit(crowd.labels, X_users=crowd.X[:120])
+    assert few._post.traits.space.M == 20
+    _, without = fit_pair(crowd)
+    assert cold(few, crowd) < cold(without, crowd) - 0.02
