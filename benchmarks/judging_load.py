@@ -131,11 +131,11 @@ def closed_loop(install: Install, ledger: Ledger, plan: Plan) -> Report:
     return report
 
 
-def open_loop(install: Install, ledger: Ledger, plan: Plan) -> Report:
+def open_loop(install: Install, ledger: Ledger, plan: Plan, seed: int = SEED) -> Report:
     """Answers come at the moments of a Poisson process, to the workers in turn; time counts from the planned moment."""
-    crowd = Crowd(install, SLUG, plan.workers, SEED, ledger)
+    crowd = Crowd(install, SLUG, plan.workers, seed, ledger)
     crowd.join()
-    moments = arrivals(plan.rate, plan.seconds, Random(SEED))
+    moments = arrivals(plan.rate, plan.seconds, Random(seed))
     began, cpu = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(plan.workers) as pool:
         turns = [

@@ -25,7 +25,8 @@ JUDGEMENTS = """
 SELECT j.sequence, j.uuid, w.code, lo.key, lo.revision, hi.key, hi.revision,
     CASE j.choice WHEN 'lo' THEN 'a' WHEN 'hi' THEN 'b' ELSE j.choice END, j.skip_reason,
     CASE WHEN j.lo_was_left THEN 'a' WHEN NOT j.lo_was_left THEN 'b' END,
-    j.round, j.source, j.response_ms, j.late, j.clock_doubtful, j.created_at, r.id IS NOT NULL, r.sequence,
+    j.round, j.source, j.response_ms, j.late, j.clock_doubtful, CAST(j.created_at AS TEXT), r.id IS NOT NULL,
+    r.sequence,
     j.item_lo_id, j.item_hi_id
 FROM annotation_judgement j
 JOIN annotation_worker w ON w.id = j.worker_id
@@ -79,8 +80,9 @@ def _truths(cells: Cells) -> Cells:
 
 
 def _moments(cells: Cells) -> Cells:
-    """SQLite keeps them as text, in UTC."""
-    return [datetime.fromisoformat(f"{cell}+00:00") for cell in cells] if isinstance(cells[0], str) else cells
+    """Asked for as text, which is twice as fast; in UTC, which PostgreSQL says and SQLite does not."""
+    end = "" if "+" in cells[0] else "+00:00"
+    return [datetime.fromisoformat(f"{cell}{end}") for cell in cells]
 
 
 BY_KIND = {bool: _truths, datetime: _moments}

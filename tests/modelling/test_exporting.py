@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 
 import pyarrow.parquet as parquet
 import pytest
@@ -95,6 +96,13 @@ def test_the_choice_names_the_item_that_was_preferred(odd: Project) -> None:
         assert unquoted(row.get(row["choice"], "")) == (preferred.key if preferred else "")
         assert row["worker"] == judgement.worker.code
         assert row["uuid"] == str(judgement.uuid)
+
+
+def test_times_are_those_of_the_log_and_know_their_zone(odd: Project) -> None:
+    place = exporting.table(odd, "judgements").names.index("created_at")
+    told = [row[place] for row in exporting.table(odd, "judgements").rows]
+    assert told == list(Judgement.objects.filter(project=odd).values_list("created_at", flat=True))
+    assert {moment.utcoffset() for moment in told} == {timedelta(0)}
 
 
 def test_pages_meet_without_a_gap(odd: Project, monkeypatch: pytest.MonkeyPatch) -> None:

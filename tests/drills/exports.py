@@ -1,0 +1,103 @@
+"""The export drill (P15): people judge, the model learns, and every export taken meanwhile is one moment."""
+
+import json
+import time
+from typing import Any
+
+from tests.drills import database
+from tests.drills.crowd import Crowd
+from tests.drills.install import Install
+from tests.drills.ledger import Ledger
+from tests.drills.waiting import wait_until
+
+SLUG = "drill"
+BEFORE, BETWEEN = 20, 5  # answers before the first export and, at least, between two
+SECONDS = 600
+ROWS = (
+    "SELECT j.sequence FROM annotation_judgement j JOIN annotation_project p ON p.id = j.project_id WHERE p.slug = '{}'"
+)
+
+
+def drill(install: Install, *, exports: int, clients: int, items: int, seed: int) -> dict[str, Any]:
+    """Figures of one whole drill on this empty install."""
+    install.prepare(SLUG, items=items, update_batch=50)
+    with install, Ledger(install.folder / "ledger.csv") as ledger:
+        install.start()
+        crowd = Crowd(install, SLUG, clients, seed, ledger)
+        crowd.join()
+        with crowd.answering(10**9):
+            wait_until(lambda: crowd.acknowledged >= BEFORE, SECONDS, "the crowd stopped")
+            began, before = time.perf_counter(), crowd.acknowledged
+            done = install.manage("shell", "--no-imports", "-c", f"from tests.drills.exports import *; take({exports})")
+            rate = (crowd.acknowledged - before) / (time.perf_counter() - began)
+            crowd.stop()
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    taken: list[dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
+    sequences = [sequence for (sequence,) in database.query(install.database, ROWS.format(SLUG))]
+    whole = [each for each in taken if each["rows"] == sum(sequence <= each["as_of_seq"] for sequence in sequences)]
+    return {
+        "drill": "exports while people judge (P15)",
+        "database": "postgresql" if install.database_url else "sqlite",
+        "answers": len(sequences),
+        "answers_per_second": round(rate, 1),
+        "exports": len(taken),
+        "moments": len({each["as_of_seq"] for each in taken}),
+        "one_moment": len(whole),
+        "same_bytes_at_the_same_point": sum(each["same_bytes"] for each in taken),
+        "json_says_the_same": sum(each["same_content"] for each in taken),
+        "passed": len(whole) == len(taken) == exports
+        and all(each["same_bytes"] and each["same_content"] for each in taken),
+    }
+
+
+def take(exports: int) -> None:
+    """In a process of the install: prints what each of so many exports held, each of a log that has moved on."""
+    from annotation.models import Project
+
+    project, taken, last = Project.objects.get(slug=SLUG), [], 0
+    for _ in range(exports):
+        wait_until(lambda last=last: _head(project) >= last + BETWEEN, SECONDS, "nobody judges any more")
+        last = _head(project)
+        taken.append(_one(project))
+    print(json.dumps(taken))  # noqa: T201
+
+
+def _head(project: Any) -> int:
+    from modelling.inputs import moment_of
+
+    return moment_of(project).sequence
+
+
+def _one(project: Any) -> dict[str, Any]:
+    """One export while people write; then the same point again, when they have written more, and as JSON."""
+    from modelling.exporting import export_at, point_of
+    from tests.modelling.exported import rows_of
+
+    def content(point: Any, format: str) -> bytes:
+        return b"".join(export_at(point, "judgements", format).pieces())
+
+    point = point_of(project)
+    first = content(point, "csv")
+    wait_until(lambda: _head(project) > point.sequence, SECONDS, "nobody judges any more")
+    named = point_of(project, as_of=point.sequence, version=point.version)
+    told = json.loads(content(named, "json"))
+    said = [{name: "" if cell is None else str(cell).lower() for name, cell in row.items()} for row in told["rows"]]
+    rows = rows_of(first)
+    return {
+        "as_of_seq": told["as_of_seq"],
+        "rows": len(rows),
+        "same_bytes": first == content(named, "csv"),
+        "same_content": said == [{name: cell.lower() for name, cell in row.items()} for row in rows],
+    }
+
+
+if __name__ == "__main__":
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory(prefix="concord-drill-") as folder:
+        figures = drill(Install(Path(folder)), exports=20, clients=16, items=400, seed=1)
+    sys.stdout.write(json.dumps(figures) + "\n")
+    sys.exit(0 if figures["passed"] else 1)
