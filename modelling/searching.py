@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling.crowdgppl.selection import Candidate, Score, Whitenings, select
+from modelling.crowdgppl.selection import Candidate, Score, Starts, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
 from modelling.inputs import Inputs, read_inputs
 from modelling.jobs import WENT_WRONG, LostJob, alive, claim, give_up, let_go
 from modelling.model_settings import (
+    LIMITS,
     NEAR,
     NONE,
     NUMERIC,
@@ -52,6 +53,13 @@ KERNEL_NAMES = {
     VECTORS: gettext_noop("alike by word vectors only"),
     NUMERIC: gettext_noop("alike by their own numbers only"),
     NONE: gettext_noop("every item alone"),
+}
+FACTOR = 4.0  # between the priors that are tried
+PRIORS = {
+    gettext_noop("tastes that differ less"): ("personal_variance", 1 / FACTOR),
+    gettext_noop("tastes that differ more"): ("personal_variance", FACTOR),
+    gettext_noop("a consensus of less spread"): ("consensus_variance", 1 / FACTOR),
+    gettext_noop("a consensus of more spread"): ("consensus_variance", FACTOR),
 }
 TYPICAL_VARIANCE = 1.0  # of tastes, where a project leaves it to be chosen at each fit
 State = SettingsSearch.State
@@ -90,6 +98,7 @@ class Bench:
     words: str
     whitenings: Whitenings
     alone: Whitenings
+    starts: Starts
 
 
 def ask(*, project: Project, user: User | None) -> bool:
@@ -163,7 +172,7 @@ def bench_of(search_pk: int, asked_at: datetime, n_inducing_items: int) -> Bench
     groups, words = groups_of(inputs)
     whitenings = Whitenings.of(X_items, largest=n_inducing_items)
     alone = Whitenings.of(None, len(inputs.items), largest=n_inducing_items)
-    return Bench(inputs, X_items, dict(features.blocks), groups, words, whitenings, alone)
+    return Bench(inputs, X_items, dict(features.blocks), groups, words, whitenings, alone, Starts())
 
 
 def groups_of(inputs: Inputs) -> tuple[NDArray[np.int64], str]:
@@ -176,20 +185,20 @@ def groups_of(inputs: Inputs) -> tuple[NDArray[np.int64], str]:
 
 
 def trials_for(now: ModelSettings, bench: Bench) -> Iterator[Trial]:
-    """What the project has now, each other kernel, and other numbers of components: a short list."""
+    """What the project has now, each other kernel, other numbers of components, other priors: a short list."""
     yield Trial(gettext_noop("as it is now"), now)
     for kernel, name in KERNEL_NAMES.items():
         has_columns = kernel != NUMERIC or numeric_columns(bench.inputs) is not None
         if kernel != now.kernel and has_columns:
             yield Trial(name, replace(now, kernel=kernel))
-    counts = {
-        0: gettext_noop("one ranking for all"),
-        3: gettext_noop("3 components"),
-        20: gettext_noop("20 components"),
-    }
-    for count in COMPONENTS:
+    for count, name in COMPONENTS.items():
         if count != now.n_components:
-            yield Trial(counts[count], replace(now, n_components=count))
+            yield Trial(name, replace(now, n_components=count))
+    for name, (setting, factor) in PRIORS.items():
+        expected = (getattr(now, setting) or TYPICAL_VARIANCE) * factor
+        low, high = LIMITS[setting]
+        if low <= expected <= high:
+            yield Trial(name, ModelSettings.of({**now.as_dict(), setting: expected}))
 
 
 def score(trial: Trial, bench: Bench) -> Score:
@@ -206,9 +215,8 @@ def score(trial: Trial, bench: Bench) -> Score:
     whitenings = bench.whitenings if kernel else bench.alone
     labels, people = bench.inputs.labels, len(bench.inputs.workers)
     try:
-        chosen = select(
-            labels, bench.groups, [candidate], whitenings, n_users=people, n_parts=PARTS, seed=settings.seed
-        )
+        asked: dict[str, Any] = {"n_users": people, "n_parts": PARTS, "seed": settings.seed, "starts": bench.starts}
+        chosen = select(labels, bench.groups, [candidate], whitenings, **asked)
     except ValueError as refusal:
         raise TooLittle from refusal
     return chosen.best

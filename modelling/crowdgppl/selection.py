@@ -17,6 +17,7 @@ from .kernels import Kernel
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .model import CrowdGPPL
+from .posterior import Posterior
 from .start import begin
 
 Told = Callable[[str, int, int, float], None]  # the candidate's name, how many are done, of how many, its loss
@@ -145,6 +146,41 @@ class Whitenings:
         return self._tables[kernel]
 
 
+@dataclass
+class Starts:
+    """Where fits to one set of labels may begin: the posteriors of the first candidate, one for each part left out.
+
+    A candidate with the same items and components but other priors goes on from there, a few iterations instead of
+    all. Others begin afresh, so that what is kept never grows beyond one candidate.
+    """
+
+    _key: tuple[Any, ...] | None = None
+    _posts: dict[int, Posterior] = field(default_factory=dict, repr=False)
+
+    def begin(self, post: Posterior, held: int, rules: Rules, rng: np.random.Generator) -> Posterior:
+        """The posterior to go on from, the part `held` being left out: a kept one under these priors, or a new one."""
+        kept = self._posts.get(held) if self._key == key_of(post) else None
+        if kept is None:
+            begin(post, rules, rng)
+            return post
+        warm, own = kept.copy(), post.scale_items
+        own.shape[0], own.rate[0] = warm.scale_items.shape[0], warm.scale_items.rate[0]
+        warm.scale_items = own
+        warm.refresh_pairs()
+        return warm
+
+    def keep(self, post: Posterior, held: int) -> None:
+        """This posterior came to rest; the first candidate's are kept."""
+        if self._key in (None, key_of(post)):
+            self._key = key_of(post)
+            self._posts[held] = post.copy()
+
+
+def key_of(post: Posterior) -> tuple[Any, ...]:
+    """What two posteriors must have in common for one to begin where the other ended."""
+    return post.space.kernel, post.space.M, post.n_components
+
+
 def leading_part(space: ItemSpace, M: int | None) -> ItemSpace:
     """The first M directions of a spectral space."""
     if space.Psi is None or space.map is None or M is None or space.M <= M:
@@ -175,18 +211,22 @@ def select(
     n_parts: int = 4,
     seed: int = 0,
     progress: Told | None = None,
+    starts: Starts | None = None,
 ) -> Selection:
     """The candidate that best predicts the labels of groups of items it has not seen.
 
-    `groups` is the group of each item. Labels across two parts are neither learned from nor predicted.
+    `groups` is the group of each item. Labels across two parts are neither learned from nor predicted. `starts` are
+    for asking about the same labels more than once.
     """
+    starts = Starts() if starts is None else starts
     part = deal_groups(np.asarray(groups), labels, n_parts)
     names = [candidate.name for candidate in candidates]
     if not names or len(set(names)) < len(names):
         raise ValueError("Give at least one candidate, and each a name of its own.")
     table = []
     for done, candidate in enumerate(candidates):
-        score = validate(candidate, labels, part, whitenings, labels.n_users if n_users is None else n_users, seed)
+        U = labels.n_users if n_users is None else n_users
+        score = validate(candidate, labels, part, whitenings, U, seed, starts)
         table.append(score)
         if progress is not None:
             progress(candidate.name, done + 1, len(candidates), score.loss)
@@ -194,7 +234,13 @@ def select(
 
 
 def validate(
-    candidate: Candidate, labels: PairwiseLabels, part: IntArray, whitenings: Whitenings, n_users: int, seed: int
+    candidate: Candidate,
+    labels: PairwiseLabels,
+    part: IntArray,
+    whitenings: Whitenings,
+    n_users: int,
+    seed: int,
+    starts: Starts,
 ) -> Score:
     """What a candidate loses on each part after learning from the others."""
     space, each, right = whitenings.space(candidate), [], []
@@ -203,7 +249,10 @@ def validate(
         outside = (part[labels.a] != held) & (part[labels.b] != held)
         if not inside.any() or not outside.any():
             continue
-        p = predicted(candidate, space, labels.take(outside), labels.take(inside), n_users, seed)
+        post = candidate.estimator()._blank(
+            space, Ledger.of(labels.take(outside), space.n_items, n_users), candidate.personal_variance
+        )
+        p = predicted(candidate, post, held, labels.take(inside), seed, starts)
         each.append(answer_losses(p, labels.take(inside)))
         right.append(answers_right(p, labels.y[inside]))
     if not each:
@@ -213,15 +262,13 @@ def validate(
 
 
 def predicted(
-    candidate: Candidate, space: ItemSpace, train: PairwiseLabels, held: PairwiseLabels, n_users: int, seed: int
+    candidate: Candidate, post: Posterior, part: int, held: PairwiseLabels, seed: int, starts: Starts
 ) -> FloatArray:
-    """P(a preferred) for each held-out label, by a model of the others."""
-    model = candidate.estimator()
-    ledger = Ledger.of(train, space.n_items, n_users)
-    post = model._blank(space, ledger, candidate.personal_variance)
-    rules = Rules(candidate.likelihood, model.tolerance, candidate.max_iterations)
-    begin(post, rules, np.random.default_rng(seed))
+    """P(a preferred) for each label of the part held out, by a posterior of the others."""
+    rules = Rules(candidate.likelihood, candidate.estimator().tolerance, candidate.max_iterations)
+    post = starts.begin(post, part, rules, np.random.default_rng(seed))
     run(post, rules)
+    starts.keep(post, part)
     return predictor_of(post).proba(held.u, held.a, held.b)
 
 

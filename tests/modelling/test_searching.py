@@ -41,6 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two candidates are enough to see the order of things."""
     monkeypatch.setattr(searching, "COMPONENTS", {0: "one ranking for all"})
     monkeypatch.setattr(searching, "KERNEL_NAMES", {})
+    monkeypatch.setattr(searching, "PRIORS", {})
 
 
 def work_off() -> int:
@@ -98,10 +99,16 @@ def test_the_whole_list_is_tried_and_a_coin_is_the_measure(project: Project, own
     for number, item in enumerate(Item.objects.filter(project=project)):
         Item.objects.filter(pk=item.pk).update(features={"year": number})
     searching.ask(project=project, user=owner)
-    assert work_off() == 9
+    assert work_off() == 13
     search = SettingsSearch.objects.get()
     names = {row["name"] for row in search.table}
-    assert {"as it is now", "every item alone", "alike by their own numbers only", "20 components"} <= names
+    assert {
+        "as it is now",
+        "every item alone",
+        "alike by their own numbers only",
+        "20 components",
+        "tastes that differ more",
+    } <= names
     alone = next(row for row in search.table if row["name"] == "every item alone")
     assert alone["loss"] == pytest.approx(0.6931, abs=1e-3)
     assert search.words == searching.BY_GROUP

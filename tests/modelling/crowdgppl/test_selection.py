@@ -1,9 +1,11 @@
 """Settings are chosen by what they predict about groups of items never seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from modelling.crowdgppl import Linear, Matern32, PairwiseLabels
+from modelling.crowdgppl import Linear, Matern32, PairwiseLabels, selection, start
 from modelling.crowdgppl.inducing import ItemView, spectral_space
 from modelling.crowdgppl.selection import Candidate, Whitenings, deal_groups, select
 from modelling.simulation import draw_labels
@@ -94,3 +96,30 @@ def test_impossible_questions_are_refused(study):
         select(labels, groups, [GENERAL, GENERAL], Whitenings.of(X))
     with pytest.raises(ValueError, match="how many items"):
         Whitenings.of(None)
+
+
+def priors_of(candidate):
+    """The same candidate under priors that are four times wider."""
+    return replace(candidate, name="wider", personal_variance=4.0, t_prior=(1.0, 4.0))
+
+
+def test_a_candidate_with_other_priors_goes_on_from_the_first_and_ends_where_a_fresh_start_would(study, monkeypatch):
+    labels, groups, X = study
+    first = Candidate("first", Linear(columns=(0, 1)), n_components=2, max_iterations=40)
+    [cold] = select(labels, groups, [priors_of(first)], Whitenings.of(X)).table
+    begun = []
+    monkeypatch.setattr(selection, "begin", lambda post, *rest: begun.append(post) or start.begin(post, *rest))
+    _, warm = select(labels, groups, [first, priors_of(first)], Whitenings.of(X)).table
+    assert len(begun) == 4  # one for each part, by the first candidate alone
+    assert warm.loss == pytest.approx(cold.loss, abs=2e-3)
+    assert warm.accuracy == pytest.approx(cold.accuracy, abs=0.01)
+
+
+def test_other_items_or_components_begin_afresh(study, monkeypatch):
+    labels, groups, X = study
+    begun = []
+    monkeypatch.setattr(selection, "begin", lambda post, *rest: begun.append(post) or start.begin(post, *rest))
+    first = Candidate("first", Linear(columns=(0, 1)), n_components=2)
+    others = [replace(first, name="three", n_components=3), replace(first, name="another", item_kernel=Linear())]
+    select(labels, groups, [first, *others], Whitenings.of(X))
+    assert len(begun) == 12
