@@ -10,8 +10,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation import ledger
-from annotation.models import Judgement, Project, User, Worker
+from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from annotation.services import audit
+from annotation.services.erasure import ERASED
+from annotation.services.retention import ERASED_IN_TIME
 from modelling import arrays
 from modelling.models import ModelSnapshot, UpdateState
 
@@ -91,6 +93,21 @@ def tidy(project: Project) -> None:
     if state and state.pinned and pinned_of(state) is None:
         unpin(project=project, user=None)
     prune(project)
+    _forget_traits(project)
+
+
+def _forget_traits(project: Project) -> None:
+    """Versions from before workers' traits were erased hold them in their arrays: those go, pinned or not, once the
+    current version was learned without them. Scores and pins stay."""
+    erasures = AuditEntry.objects.filter(project=project, action__in=[ERASED, ERASED_IN_TIME], details__traits__gt=0)
+    last = erasures.first()
+    if last is None:
+        return
+    current = UpdateState.objects.filter(project=project).values("current")
+    knowing = ModelSnapshot.objects.filter(project=project, pruned_at=None, created_at__lt=last.at)
+    for snapshot in knowing.exclude(pk__in=current).select_related("project"):
+        if ModelSnapshot.objects.filter(pk=snapshot.pk, pruned_at=None).update(pruned_at=timezone.now()):
+            _throw_away(snapshot)
 
 
 def prune(project: Project) -> int:

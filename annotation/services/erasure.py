@@ -9,6 +9,8 @@ from annotation import ledger
 from annotation.models import JudgementNote, PlatformIdentity, Retraction, User, Worker
 from annotation.services.projects import audit
 
+ERASED = "erased a worker"  # in the audit
+
 
 @transaction.atomic
 def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool = False) -> int:
@@ -18,13 +20,14 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     the model, the rankings and the exports forget it.
     """
     ledger.raise_inputs_revision(worker.project_id)  # first: no answer of theirs is stored from here on
+    had_traits = int(bool(worker.traits))
     PlatformIdentity.objects.filter(worker=worker).delete()
     JudgementNote.objects.filter(judgement__worker=worker).delete()
     worker.traits, worker.state, worker.outcome = {}, Worker.State.WITHDRAWN, Worker.ERASED
     worker.consented_at = None
     worker.save(update_fields=["traits", "state", "outcome", "consented_at"])
     removed = _retract_all(worker) if remove_judgements else 0
-    audit(worker.project, user, "erased a worker", {"judgements_removed": removed})
+    audit(worker.project, user, ERASED, {"judgements_removed": removed, "traits": had_traits})
     transaction.on_commit(empty_the_journal)
     return removed
 

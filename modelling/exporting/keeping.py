@@ -18,6 +18,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import AuditEntry
+from annotation.services.erasure import ERASED
 from annotation.services.retention import ERASED_IN_TIME
 from modelling import jobs
 from modelling.exporting.zips import read
@@ -136,7 +137,7 @@ def discard(job: ExportJob) -> None:
 def old() -> QuerySet[ExportJob]:
     """Jobs whose file must not be had any more: after a few days, or once a person of the study was erased."""
     erased = AuditEntry.objects.filter(
-        project=OuterRef("project"), action__in=["erased a worker", ERASED_IN_TIME], at__gte=OuterRef("asked_at")
+        project=OuterRef("project"), action__in=[ERASED, ERASED_IN_TIME], at__gte=OuterRef("asked_at")
     )
     ended = ExportJob.objects.filter(state__in=[State.DONE, State.FAILED])
     return ended.filter(Q(ended_at__lt=timezone.now() - KEPT) | Exists(erased))

@@ -13,9 +13,11 @@ from annotation import services
 from annotation.models import AuditEntry, EventHead, Judgement, JudgementNote, PlatformIdentity, Project, User, Worker
 from annotation.services import Receipt, retention
 from annotation.verification import problems_of
-from modelling import turns
+from modelling import turns, versions
+from modelling.models import ModelSnapshot
 from tests.annotation.test_erasure import CANARY, everything_in_the_database
 from tests.commands import CommandLine
+from tests.modelling.studies import make_version
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +71,22 @@ def test_erasing_what_is_erased_changes_nothing(project: Project, people: list[W
     entries = AuditEntry.objects.count()
     assert not retention.erase_people(project)
     assert AuditEntry.objects.count() == entries
+
+
+def test_versions_that_know_the_traits_lose_their_arrays_and_keep_their_scores_and_pin(
+    project: Project, people: list[Worker]
+) -> None:
+    before = [make_version(project, number) for number in (1, 2)]
+    versions.pin(project=project, user=None, number=1)
+    retention.erase_people(project)
+    versions.tidy(project)
+    assert [ModelSnapshot.objects.get(pk=each.pk).pruned_at is None for each in before] == [False, True]
+    after = make_version(project, 3)
+    versions.tidy(project)
+    whole = ModelSnapshot.objects.filter(project=project, pruned_at=None)
+    assert list(whole) == [after]
+    assert before[0].scores.exists()
+    assert versions.shown_snapshot(project) == before[0]
 
 
 def test_the_updater_looks_once_an_hour(project: Project, people: list[Worker], monkeypatch) -> None:
