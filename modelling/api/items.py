@@ -61,8 +61,8 @@ class Stored(Told):
 
 
 class ItemsAsked(Asked):
-    key: Annotated[str | None, Field(max_length=200, description="Every revision under this key.")] = None
-    group: Annotated[str | None, Field(max_length=200)] = None
+    key: Annotated[Words | None, Field(max_length=200, description="Every revision under this key.")] = None
+    group: Annotated[Words | None, Field(max_length=200)] = None
     active: Annotated[bool | None, Field(description="Only those that are, or are not, given to workers.")] = None
 
 

@@ -89,7 +89,7 @@ class JudgementTold(Told):
 
 class JudgementsAsked(Asked):
     worker: Annotated[Code | None, Field(description="Of this worker.")] = None
-    item: Annotated[str | None, Field(max_length=200, description="With any text under this key.")] = None
+    item: Annotated[Words | None, Field(max_length=200, description="With any text under this key.")] = None
     source: Source | None = None
     standing: Annotated[bool | None, Field(description="Only those that were not, or were, taken back.")] = None
     after: Annotated[int | None, Field(ge=0, le=LARGEST_NUMBER, description="Only later events.")] = None

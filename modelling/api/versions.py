@@ -11,7 +11,7 @@ from pydantic import Field
 from annotation.models import EventHead, Project
 from modelling.api.cursors import Asked, Order, Page, page_of
 from modelling.api.door import ApiRequest, project_for, reads
-from modelling.api.strictness import Slug, Told, one_of, unchanged
+from modelling.api.strictness import Slug, Told, Words, one_of, unchanged
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.versions import knows_the_erased, shown_snapshot
 
@@ -82,7 +82,7 @@ class VersionsAsked(Asked):
 
 class RankingAsked(Asked):
     version: Annotated[VersionNumber | None, Field(description="By its number; without it, the shown one.")] = None
-    group: Annotated[str | None, Field(max_length=200)] = None
+    group: Annotated[Words | None, Field(max_length=200)] = None
     ordering: Literal["rank", "divides", "unsure", "judgements", "fewest"] = "rank"
 
 

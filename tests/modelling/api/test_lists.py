@@ -159,3 +159,11 @@ def test_a_token_in_too_great_a_hurry_is_slowed_down(
     refused = olga.get(PETS)
     assert (refused.status_code, refused["Retry-After"]) == (429, "1")
     assert refused["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("question", ["/judgements?item=", "/items?key=", "/items?group=", "/ranking?group="])
+@pytest.mark.usefixtures("version")
+def test_a_character_that_no_text_can_have_is_refused_on_every_database(question: str, olga: Client) -> None:
+    refused = olga.get(f"{PETS}{question}%00")
+    assert refused.status_code == 400
+    assert refused.json()["field"] == question.partition("?")[2].removesuffix("=")
