@@ -2,12 +2,18 @@
 
 import math
 import re
+from collections.abc import Container
 
 from django.utils.translation import gettext as _
 
 from annotation.importing.problems import quoted
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def bare(value: str, known: Container[str]) -> str:
+    """The value without the apostrophe that exports put before what a spreadsheet would run, if that is known here."""
+    return value[1:] if value not in known and value.startswith("'") and value[1:] in known else value
 
 
 def wrong_with_name(value: str, longest: int) -> str:

@@ -1,6 +1,6 @@
 """Items from a file: read and checked first, compared with the project next, written in one transaction last."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from annotation.curation import MAX_GROUP, MAX_KEY, current_items, hold_items, look_alike, tidy_text
-from annotation.importing.columns import to_number, wrong_with_length, wrong_with_name, wrong_with_text
+from annotation.importing.columns import bare, to_number, wrong_with_length, wrong_with_name, wrong_with_text
 from annotation.importing.item_rows import Draft, Plan, store_items
 from annotation.importing.problems import ImportRefused, Problems, quoted
 from annotation.importing.tables import Table, open_table, required
@@ -49,8 +49,9 @@ def plan_items(project: Project, drafts: Iterable[Draft]) -> Plan:
     """What these rows would change in the project as it is now."""
     known = {item.key: item for item in current_items(project)}
     looks = {look_alike(key): key for key in known}
-    plan, problems = Plan(), Problems()
-    for draft in drafts:
+    plan, problems, drafts = Plan(), Problems(), list(drafts)
+    free = known.keys() - {draft.key for draft in drafts}
+    for draft in (_without_apostrophes(draft, known, free) for draft in drafts):
         taken = looks.get(look_alike(draft.key))
         if taken is not None and taken != draft.key:
             words = {"key": quoted(draft.key), "taken": quoted(taken)}
@@ -80,6 +81,16 @@ def is_same(draft: Draft, item: Item) -> bool:
         and item.metadata.items() >= draft.metadata.items()
         and item.features.items() >= draft.features.items()
     )
+
+
+def _without_apostrophes(draft: Draft, known: dict[str, Item], free: Container[str]) -> Draft:
+    """The row of a file that an export wrote, as it was before the export made it safe for spreadsheets."""
+    key = bare(draft.key, free)
+    item = known.get(key)
+    if item is None:
+        return draft
+    group = None if draft.group is None else bare(draft.group, [item.group])
+    return replace(draft, key=key, text=bare(draft.text, [item.text]), group=group)
 
 
 def _place(plan: Plan, draft: Draft, item: Item | None) -> None:

@@ -1,4 +1,4 @@
-"""JSON as a table: objects on lines of their own, or one list of them. The first object's names are the header."""
+"""JSON as a table: objects on lines of their own, one list of them, or a table that Concord wrote. The first object's names are the header."""
 
 import json
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from annotation.importing.problems import ImportRefused, Problem, quoted
 
 BEGINNINGS = ("{", "[")
 INSIDE = {"features": "feature:", "metadata": ""}  # objects whose own names become columns, and what goes before them
+
+ROWS = '"rows":['  # how the first line of a table that Concord wrote ends
 
 Row = tuple[int, list[str]]
 
@@ -37,6 +39,9 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("["):
         yield from _listed(first + "".join(lines))
+        return
+    if first.rstrip().endswith(ROWS):
+        yield from _listed("[\n" + "".join(lines).rstrip().removesuffix("}"))
         return
     yield 1, _parsed(first, 1)
     for number, line in enumerate(lines, start=2):

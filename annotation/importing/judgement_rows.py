@@ -25,6 +25,7 @@ class Answer:
     a: str
     b: str
     choice: str
+    joined: bool = False  # both keys stood in one cell, with underscores between and perhaps within them
 
 
 @dataclass(frozen=True, slots=True)

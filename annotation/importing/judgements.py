@@ -11,10 +11,10 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from annotation.curation import MAX_KEY, current_items, hold_items, look_alike
-from annotation.importing.columns import wrong_with_name
+from annotation.importing.columns import bare, wrong_with_name
 from annotation.importing.judgement_rows import Answer, Event, Plan, store_judgements, workers_known
 from annotation.importing.problems import ImportRefused, Problems, quoted
-from annotation.importing.shapes import shape_of
+from annotation.importing.shapes import UNDERSCORE, shape_of
 from annotation.importing.tables import open_table
 from annotation.models import Item, Judgement, Project, User
 from annotation.services import to_canonical
@@ -33,7 +33,7 @@ def read_judgements(path: Path) -> list[Answer]:
         shape = shape_of(table)
         for line, cells in table.even_rows(problems):
             if not shape.leaves_out(cells):
-                answers.append(Answer(line, *shape.answer(cells)))
+                answers.append(Answer(line, *shape.answer(cells), joined=shape.joined))
                 _check(answers[-1], shape.columns, problems)
     problems.refuse_if_any()
     if not answers:
@@ -44,7 +44,7 @@ def read_judgements(path: Path) -> list[Answer]:
 def plan_judgements(project: Project, answers: list[Answer]) -> Plan:
     """What these rows would add to the project as it is now."""
     items = {item.key: item for item in current_items(project)}
-    answers = [replace(answer, a=_meant(answer.a, items), b=_meant(answer.b, items)) for answer in answers]
+    answers = [_in_keys_of(items, answer) for answer in answers]
     _check_items(answers, items)
     stored, known = _winners_stored(project), workers_known(project)
     plan, problems, strangers = Plan(), Problems(), dict[str, None]()
@@ -86,9 +86,15 @@ def _check(answer: Answer, columns: list[str], problems: Problems) -> None:
         problems.add(answer.line, choice, _("%(value)s is not a choice; write a, b or tie.") % words)
 
 
-def _meant(key: str, items: dict[str, Item]) -> str:
-    """The key without the apostrophe that exports put before what a spreadsheet would run."""
-    return key[1:] if key not in items and key.startswith("'") and key[1:] in items else key
+def _in_keys_of(items: dict[str, Item], answer: Answer) -> Answer:
+    """The answer with its keys as the project writes them; of an id, the only two keys that it can be made of."""
+    meant = replace(answer, a=bare(answer.a, items), b=bare(answer.b, items))
+    if not answer.joined or (meant.a in items and meant.b in items):
+        return meant
+    parts = f"{answer.a}{UNDERSCORE}{answer.b}".split(UNDERSCORE)
+    ways = [(UNDERSCORE.join(parts[:n]), UNDERSCORE.join(parts[n:])) for n in range(1, len(parts))]
+    known = [(bare(a, items), b) for a, b in ways if bare(a, items) in items and b in items]
+    return replace(answer, a=known[0][0], b=known[0][1]) if len(known) == 1 else meant
 
 
 def _check_items(answers: list[Answer], items: dict[str, Item]) -> None:

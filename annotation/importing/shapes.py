@@ -24,6 +24,11 @@ class Shape:
     worker: str  # who judged, where the file does not say
     retracted: int | None = None
 
+    @property
+    def joined(self) -> bool:
+        """Both items stand in one cell."""
+        return self.places[1] == self.places[2]
+
     def answer(self, cells: list[str]) -> tuple[str, str, str, str]:
         """Worker, first item, second item, choice."""
         worker, a, b, choice = ("" if place is None else cells[place].strip() for place in self.places)
@@ -69,7 +74,7 @@ def _evalica(worker: str, left: str, right: str, winner: str) -> tuple[str, str,
 
 
 def _ukp(worker: str, pair: str, _same: str, label: str) -> tuple[str, str, str, str]:
-    """The two keys of an id stand on either side of its middle underscore."""
+    """The two keys of an id stand on either side of its middle underscore, as far as one can see without them."""
     parts = pair.split(UNDERSCORE)
-    middle = len(parts) // 2 if len(parts) % 2 == 0 else len(parts)
+    middle = max(len(parts) // 2, 1)
     return worker, UNDERSCORE.join(parts[:middle]), UNDERSCORE.join(parts[middle:]), UKP_LABELS.get(label, label)

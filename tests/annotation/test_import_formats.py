@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annotation.importing.items import import_items, read_items
-from annotation.importing.judgements import read_judgements
+from annotation.importing.items import import_items, plan_items, read_items
+from annotation.importing.judgements import plan_judgements, read_judgements
 from annotation.importing.problems import ImportRefused
 from annotation.models import Item, Project
 
@@ -84,7 +84,7 @@ def test_concords_own_file_leaves_out_what_was_taken_back_or_skipped(tmp_path: P
         ('{"worker": "w", "a": "x", "b": "y", "choice": "a"}\n[1]', 2, "not a JSON object"),
         ('[\n{"worker": "w", "a": "x", "b": "y", "choice": "a"},\n7]', 3, "not a JSON object"),
         ("[" * 100_000, 1, "not a JSON object"),
-        ("#id\tturkerid\tlabel\ta1\ta2\na_b_c\tw\ta1\tA\tB\n", 2, "This cell is empty"),
+        ("#id\tturkerid\tlabel\ta1\ta2\nabc\tw\ta1\tA\tB\n", 2, "This cell is empty"),
         ("worker,left,right,label\nw,a,b,z\n", 2, "is not a choice"),
         ("left,right,winner\na,b,Left wins\n", 2, "is not a choice"),
     ],
@@ -99,3 +99,38 @@ def test_characters_that_no_text_can_have_are_refused(tmp_path: Path) -> None:
     for escaped in ("\\u0000", "\\ud800"):
         with pytest.raises(ImportRefused, match="no text can have"):
             read_items(written(tmp_path, f'{{"key": "x", "text": "{escaped}"}}\n{{"key": "y", "text": "z"}}'))
+
+
+@pytest.mark.django_db
+def test_an_id_of_ukpconvarg_is_split_where_the_project_has_both_keys(project: Project, tmp_path: Path) -> None:
+    """Keys with different numbers of underscores have no middle one between them."""
+    for key in ("a_1", "=b", "c"):
+        Item.objects.create(project=project, key=key, text=f"{key}.")
+    head = "#id\tturkerid\tlabel\ta1\ta2\n"
+    lines = "a_1_c\tw\ta1\tA\tC\nc_a_1\tw\ta1\tC\tA\n'=b_a_1\tw\tequal\tB\tA\n"
+    plan = plan_judgements(project, read_judgements(written(tmp_path, head + lines)))
+    assert [(each.lo.key, each.hi.key, each.choice) for each in plan.added] == [
+        ("a_1", "c", "lo"), ("a_1", "c", "hi"), ("a_1", "=b", "tie"),
+    ]  # fmt: skip
+    for unclear in ("a_2_c", "c", "_c"):
+        with pytest.raises(ImportRefused):
+            plan_judgements(project, read_judgements(written(tmp_path, f"{head}{unclear}\tw\ta1\tA\tC\n")))
+
+
+def test_a_table_that_concord_wrote_as_json_is_read(tmp_path: Path) -> None:
+    row = {"worker": "w", "a": "x", "b": "y", "choice": "a", "retracted": False}
+    rows = [row, {**row, "b": "z", "choice": "tie"}, {**row, "b": "q", "retracted": True}]
+    said = ",\n".join(json.dumps(each) for each in rows)
+    text = f'{{"table":"judgements","version":null,"as_of_seq":3,"rows":[\n{said}\n]}}\n'
+    assert answers(written(tmp_path, text)) == [(2, "w", "x", "y", "a"), (3, "w", "x", "z", "tie")]
+    with pytest.raises(ImportRefused):
+        answers(written(tmp_path, text.replace("]}", "")))
+
+
+@pytest.mark.django_db
+def test_the_apostrophes_of_an_exported_file_make_no_new_items(project: Project, tmp_path: Path) -> None:
+    Item.objects.create(project=project, key="=k", text="+1 for cats", group="@home")
+    exported = written(tmp_path, "key,text,group\n'=k,'+1 for cats,'@home\ncats-1,Cats purr.,cats\n")
+    assert not plan_items(project, read_items(exported)).changes_anything
+    both = written(tmp_path, "key,text\n=k,+1 for cats\n'=k,Another.\n")
+    assert plan_items(project, read_items(both)).counts["added"] == 1
