@@ -1,4 +1,7 @@
-"""JSON as a table: objects on lines of their own, one list of them, or a table that Concord wrote. The first object's names are the header."""
+"""JSON as a table: objects on lines of their own, a list of them, or a table that Concord wrote.
+
+The first object's names are the header.
+"""
 
 import json
 from collections.abc import Iterator
