@@ -73,6 +73,7 @@ class Scheme:
     splits: list[Split]
     clusters: Ids  # (P,)
     clustered_by: str
+    groups: Ids | None = None  # (N,) of the items, where whole groups are held back
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def leave_out(inputs: Inputs, n_parts: int, seed: int) -> Scheme:
     groups = np.unique([item.group for item in inputs.items], return_inverse=True)[1]
     splits = _group_splits(labels, deal_groups(groups, labels, n_parts)) if groups.max() else []
     if len(splits) >= 2:
-        return Scheme("leave-group-out", BY_GROUP, splits, groups[labels.a], "groups of items")
+        return Scheme("leave-group-out", BY_GROUP, splits, groups[labels.a], "groups of items", groups)
     return Scheme("leave-judgements-out", BY_JUDGEMENT, _random_splits(labels, n_parts, seed), labels.u, "workers")
 
 
@@ -161,6 +162,7 @@ class Field:
     settings: ModelSettings
     n_items: int
     n_users: int
+    groups: Ids | None = None  # of the items, where whole groups are held back
 
     def fitted(self, model: Any, learned: PairwiseLabels, X_items: Floats | None) -> Any:
         return model.fit(learned, X_items=X_items, n_items=self.n_items, n_users=self.n_users)
@@ -200,17 +202,29 @@ def linear(field: Field, learned: PairwiseLabels, held: PairwiseLabels) -> dict[
 
 
 def _ridge(field: Field, learned: PairwiseLabels) -> float:
-    """The one that loses least on a fifth of the labels, having learned from the others."""
-    inner = np.random.default_rng(field.settings.seed).permutation(len(learned)) % INNER_PARTS
-    if len(learned) < INNER_PARTS:
+    """The one that loses least on about a fifth of the labels, having learned from the others."""
+    inner = inner_split(learned, field.groups, field.settings.seed)
+    if not (len(inner.learned) and len(inner.foretold)):
         return RIDGES[-1]
-    train, test = learned.take(inner > 0), learned.take(inner == 0)
+    train, test = learned.take(inner.learned), learned.take(inner.foretold)
 
     def loss(ridge: float) -> float:
         model = field.fitted(LinearPreference(ridge), train, field.reading.X)
         return float(answer_losses(model.predict_consensus_proba(test.a, test.b), test).mean())
 
     return min(RIDGES, key=loss)
+
+
+def inner_split(labels: PairwiseLabels, groups: Ids | None, seed: int) -> Split:
+    """One of five parts is held back in the same way as outside: whole groups, where those are, else judgements."""
+    rng = np.random.default_rng(seed)
+    if groups is not None:
+        present = rng.permutation(np.unique(groups[labels.a]))
+        a, b = (np.isin(groups[items], present[::INNER_PARTS]) for items in (labels.a, labels.b))
+        if (a & b).any() and (~a & ~b).any():
+            return Split(np.flatnonzero(~a & ~b), np.flatnonzero(a & b))
+    part = rng.permutation(len(labels)) % INNER_PARTS
+    return Split(np.flatnonzero(part > 0), np.flatnonzero(part == 0))
 
 
 FITS = (crowdgppl, gppl, gppl_per_user, bradley_terry, linear)
@@ -295,6 +309,7 @@ def evaluate(
     field = Field(read_texts(inputs, settings), settings, len(inputs.items), len(inputs.workers))
     total, done = sum(len(scheme.splits) for scheme in schemes) * len(FITS), 0
     for scheme in schemes:
+        field = replace(field, groups=scheme.groups)
         p = {method: np.empty(len(inputs.labels)) for method in METHODS}
         for number, split in enumerate(scheme.splits, start=1):
             learned, held = inputs.labels.take(split.learned), inputs.labels.take(split.foretold)

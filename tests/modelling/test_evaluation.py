@@ -11,7 +11,17 @@ from scipy import stats
 from annotation.models import Item, Project
 from annotation.terminal import TerminalCommand
 from modelling.crowdgppl import PairwiseLabels
-from modelling.evaluation import METHODS, Estimate, TooLittle, compare, estimate, leave_out, predict_then_learn, verdict
+from modelling.evaluation import (
+    METHODS,
+    Estimate,
+    TooLittle,
+    compare,
+    estimate,
+    inner_split,
+    leave_out,
+    predict_then_learn,
+    verdict,
+)
 from modelling.inputs import Counts, Inputs, Moment
 from modelling.scoreboard import score
 from tests.commands import CommandLine
@@ -54,6 +64,19 @@ def test_each_stretch_is_foretold_from_what_came_before_it() -> None:
         ([5, 4], [3, 2]),
         ([5, 4, 3, 2], [1, 0]),
     ]
+
+
+def test_a_setting_is_chosen_on_what_is_held_back_inside_as_it_is_outside() -> None:
+    labels = inputs_of([0] * 7, [0, 2, 4, 6, 8, 1, 3], [1, 3, 5, 7, 9, 2, 4], "vvwwxxyyzz").labels
+    groups = np.repeat(np.arange(5), 2)
+    split = inner_split(labels, groups, seed=0)
+    (held,) = set(groups[labels.a[split.foretold]])
+    assert held not in groups[labels.a[split.learned]]
+    assert held not in groups[labels.b[split.learned]]
+    by_chance = inner_split(labels, None, seed=0)
+    assert (len(by_chance.learned), len(by_chance.foretold)) == (5, 2)
+    one_group = inner_split(labels, np.zeros(10, dtype=np.int64), seed=0)
+    assert len(one_group.learned) == 5
 
 
 def test_one_judgement_cannot_be_held_back() -> None:
