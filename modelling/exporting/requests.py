@@ -22,6 +22,7 @@ from modelling.exporting.points import NoExport, Point, point_of
 from modelling.inputs import moment_of
 from modelling.jobs import WENT_WRONG, LostJob, alive, claim, give_up, hold
 from modelling.models import ExportJob, ModelSnapshot
+from modelling.snapshots import CODE_VERSION
 from modelling.versions import ask_for_refit, knows_the_erased, shown_snapshot
 
 log = logging.getLogger("concord.exporting")
@@ -63,9 +64,9 @@ def ask_for_archive(*, project: Project, user: User | None, licence: str) -> boo
 
 
 def can_be_archived(snapshot: ModelSnapshot) -> bool:
-    """Fitted from scratch, and what it was fitted to is here unchanged."""
-    same = snapshot.inputs_revision == moment_of(snapshot.project).inputs_revision
-    return snapshot.kind == ModelSnapshot.Kind.REFIT and snapshot.pruned_at is None and same
+    """Fitted from scratch by this code, and what it was fitted to is here unchanged."""
+    facts = (snapshot.kind, snapshot.pruned_at, snapshot.code_version, snapshot.inputs_revision)
+    return facts == (ModelSnapshot.Kind.REFIT, None, CODE_VERSION, moment_of(snapshot.project).inputs_revision)
 
 
 def export_one(owner: str, meanwhile: Meanwhile = lambda: None) -> bool:

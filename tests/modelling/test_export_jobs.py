@@ -16,7 +16,7 @@ from modelling import claiming
 from modelling.exporting import events, keeping, requests, tables
 from modelling.exporting.points import point_of
 from modelling.jobs import LostJob
-from modelling.models import ExportJob, ExportPiece, UpdateState
+from modelling.models import ExportJob, ExportPiece, ModelSnapshot, UpdateState
 from modelling.turns import take_turn
 from tests.modelling.exported import bytes_of, learned, odd_study
 from tests.modelling.histories import answer
@@ -204,6 +204,9 @@ def test_an_archive_waits_for_a_fit_from_scratch_where_the_shown_version_is_none
     ExportJob.objects.all().delete()
     answer(odd, [(0, 0, 1, "first")])
     assert learned(odd).kind == "step"
+    assert not requests.can_be_archived(ModelSnapshot.objects.get(number=2))
+    ModelSnapshot.objects.filter(number=1).update(code_version="0.0.1")
+    assert not requests.can_be_archived(ModelSnapshot.objects.get(number=1)), "other code would not fit it again"
     client.post(PAGE, {"what": "archive"})
     asked(odd)
     assert requests.export_one("one") is True, "the archive waits; what came after it does not"
