@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Router
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from annotation.access import Role
 from annotation.importing.item_rows import Draft
@@ -15,12 +15,22 @@ from annotation.models import EventHead, Item
 from annotation.models.items import MAX_TEXT
 from modelling.api.cursors import Asked, Order, Page, page_of
 from modelling.api.door import ApiRequest, project_for, reads, writes
-from modelling.api.strictness import NOT_BLANK, Id, Key, Number, Sent, Slug, Told, Words, unchanged
+from modelling.api.strictness import NO_NUL, NOT_BLANK, Id, Key, Number, Sent, Slug, Told, Words, unchanged
 
 router = Router(tags=["items"])
 BY_AGE = Order("id", ("id",))
 MOST_ITEMS = 1000
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=NOT_BLANK)]
+MOST_NOTES, MOST_NUMBERS, LONGEST_NAME = 50, 100, 100
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NOT_BLANK)]
+
+
+def by_name(most: int, **value: Any) -> WithJsonSchema:
+    """Written out in the document: pydantic would let names that do not fit have any value at all."""
+    names = {"minLength": 1, "maxLength": LONGEST_NAME, "pattern": NOT_BLANK}
+    values = {"pattern": NO_NUL, **value} if value["type"] == "string" else value
+    return WithJsonSchema(
+        {"type": "object", "propertyNames": names, "additionalProperties": values, "maxProperties": most, "default": {}}
+    )
 
 
 class NewItem(Sent):
@@ -29,8 +39,8 @@ class NewItem(Sent):
     key: Annotated[Key, Field(examples=["cat-1"])]
     text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK, examples=["Cats purr."])]
     group: Annotated[Words | None, Field(max_length=200, description="Topic and stance.", examples=["cats"])] = None
-    metadata: Annotated[dict[Name, Words], Field(max_length=50)] = {}
-    features: Annotated[dict[Name, Number], Field(max_length=100)] = {}
+    metadata: Annotated[dict[Name, Words], Field(max_length=MOST_NOTES), by_name(MOST_NOTES, type="string")] = {}
+    features: Annotated[dict[Name, Number], Field(max_length=MOST_NUMBERS), by_name(MOST_NUMBERS, type="number")] = {}
 
 
 class NewItems(Sent):

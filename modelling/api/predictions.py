@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from modelling.api.door import ApiRequest, Missing, project_for, reads, worker_for
+from modelling.api.refusals import Conflict
 from modelling.api.strictness import NOT_BLANK, Code, Key, Sent, Slug, Told, Whole, Words
 from modelling.api.versions import LARGEST_VERSION, version_of
 from modelling.dashboards.new_argument import LONGEST_TEXT, new_argument_page
 from modelling.models import ModelSnapshot
 from modelling.snapshots import Fitted, load_fitted
+from modelling.versions import shown_snapshot
 
 router = Router(tags=["predictions"])
 MOST_PAIRS, MOST_LIKINGS, MOST_TEXTS = 1000, 1000, 10
@@ -95,6 +97,8 @@ class Predictions(Told):
 def predict(request: ApiRequest, slug: Slug, questions: Questions) -> Any:
     """Answers for pairs, workers and new texts, without storing anything: a token that may only read can ask."""
     project = project_for(request, slug, archived=True)
+    if questions.version is None and shown_snapshot(project) is None:
+        raise Conflict(_("The model has not learned from a judgement of this project yet."))
     snapshot = version_of(project, questions.version)
     known = _Known(snapshot, load_fitted(snapshot)) if questions.pairs or questions.likings else None
     return {

@@ -60,6 +60,7 @@ class NewProject(Sent):
     lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 30
     update_batch: Annotated[Whole, Field(ge=1, le=100_000)] = 10
     answers_wanted: Annotated[Whole, Field(ge=0, le=10_000_000, description="0: as many as the pairs need.")] = 0
+    retention_days: Annotated[Whole, Field(ge=0, le=3650, description="0: workers' data are kept.")] = 0
     questionnaire: Annotated[list[Question], Field(max_length=20)] = []
 
 
@@ -91,8 +92,10 @@ class ProjectTold(Told):
     lease_minutes: int
     update_batch: int
     answers_wanted: int
+    retention_days: int
     questionnaire: list[dict[str, Any]]
     simulated: bool
+    archived_at: datetime | None
     created_at: datetime
     role: str
 

@@ -23,7 +23,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Answer:
-    status: int
+    """What comes back; the same members under several statuses are one answer."""
+
     words: str
     fields: list[Field]
 
@@ -66,12 +67,11 @@ class _Reader:
 
     def operation(self, path: str, method: str, facts: Schema) -> Operation:
         sent = self._json(facts.get("requestBody", {}))
-        answers = [Answer(status, told["description"], self._told(told)) for status, told in facts["responses"].items()]
         good = next(told for status, told in facts["responses"].items() if status < 300)
         return Operation(
             facts["operationId"], method.upper(), path, facts["summary"], facts.get("description", ""),
             [self._parameter(each) for each in facts["parameters"]], self.fields(sent) if sent else [],
-            sorted(answers, key=lambda each: each.status), self._request(path, method, sent),
+            self._answers(facts["responses"]), self._request(path, method, sent),
             _pretty(self.example(self._json(good))),
         )  # fmt: skip
 
@@ -80,9 +80,16 @@ class _Reader:
         kinds = content.get("content", {})
         return kinds.get("application/json", {}).get("schema", {})
 
-    def _told(self, answer: Schema) -> list[Field]:
-        schema = self._json(answer)
-        return self.fields(schema) if schema else []
+    def _answers(self, responses: Schema) -> list[Answer]:
+        found: list[Answer] = []
+        for status, told in sorted(responses.items()):
+            schema, words = self._json(told), f"{status} {told['description']}"
+            fields = self.fields(schema) if schema else []
+            if found and fields and found[-1].fields == fields:
+                found[-1] = Answer(f"{found[-1].words}, {words}", fields)
+            else:
+                found.append(Answer(words, fields))
+        return found
 
     def _parameter(self, facts: Schema) -> Field:
         kind = f"{facts['in']}, {self.kind(facts['schema'])}"
@@ -116,7 +123,7 @@ class _Reader:
 
     def _words(self, schema: Schema) -> str:
         """What it means, its limits, and what it is where it is left out."""
-        parts = [schema.get("description", "").split("\n\n")[0]]
+        parts = [schema.get("description", "").replace("`", "").rstrip(".")]
         found = [each for each in self._alternatives(schema) if each.get("type") != "null"]
         limits = [words.format(f"{each[name]:,}") for each in found for name, words in LIMITS.items() if name in each]
         parts.append(", ".join(limits))

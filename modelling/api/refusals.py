@@ -30,6 +30,7 @@ BODIES: dict[type[Refused], Any] = {
     NotAnObject: gettext_lazy("The body is not a JSON object."),
 }
 # In words what pydantic would say in expressions.
+LONGEST_NAME = 60  # of a field that was made up by the sender
 PLAIN = {"string_pattern_mismatch": gettext_lazy("It is blank, or holds characters that are not allowed here.")}
 
 
@@ -141,7 +142,7 @@ def not_valid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     if place == "body" and first["type"] == "missing" and len(path) == 1:
         return unreadable(request, Empty())
     # A body, and a question whose place ninja could not shorten, begin with the name of the view's own argument.
-    field = ".".join(str(part) for part in (path[1:] if place == "body" or len(path) > 1 else path))
+    field = ".".join(str(part)[:LONGEST_NAME] for part in (path[1:] if place == "body" or len(path) > 1 else path))
     status = STATUS_OF_PLACE[place]
     if first["type"] == "missing" and field == "uuid":
         status = 400

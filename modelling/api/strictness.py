@@ -19,7 +19,9 @@ from modelling.api.refusals import Unasked
 LARGEST_NUMBER = 2**63 - 1
 LARGEST_EXACT = 2**53  # a float beyond has lost its last digits
 NO_NUL = r"^[^\x00]*$"
-NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+# Written out, because readers of the document do not agree on what \s is.
+BLANK = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+NOT_BLANK = rf"^[^\x00]*[^{BLANK}][^\x00]*$"
 
 
 class Sent(BaseModel):

@@ -87,6 +87,11 @@ def test_what_a_version_does_not_know_is_not_found(
     assert (refused.status_code, refused.json()["field"]) == (404, field)
 
 
+def test_before_the_first_version_there_is_nothing_to_predict_from(olga: Client, project: Project) -> None:
+    assert predict(olga).status_code == 409
+    assert olga.get(f"{PETS}/ranking").status_code == 404
+
+
 def test_a_version_whose_arrays_are_gone_still_has_its_ranking(
     olga: Client, project: Project, snapshot: ModelSnapshot
 ) -> None:
