@@ -80,6 +80,10 @@ class JudgementQuerySet(models.QuerySet["Judgement"]):
         """Those that stand and say something: skipped ones left out."""
         return self.standing().exclude(choice=Judgement.Choice.SKIP)
 
+    def that_may_be_told(self) -> "JudgementQuerySet":
+        """All but those that an erased person took along."""
+        return self.exclude(worker__outcome=Worker.ERASED, retraction__isnull=False)
+
 
 class Judgement(models.Model):
     """An event that never changes: the database refuses UPDATE and DELETE."""

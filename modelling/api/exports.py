@@ -1,5 +1,7 @@
 """Files of a study at one point in time: which there are, small ones at once, large ones from the updater."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
@@ -155,11 +157,19 @@ def fetch_export(request: ApiRequest, slug: Slug, what: What, format: Format, as
         file = Download(export.name, _begun(export), export.content_type)
     except NoExport as nothing:
         raise NothingToExport(str(nothing)) from None
-    if same := unchanged(request, file, what, format, export.version, export.as_of_seq, head.inputs_revision):
+    point = (export.version, export.as_of_seq, head.inputs_revision, _words_of(project))
+    if same := unchanged(request, file, what, format, *point):
         return same
     told_of = {"version": export.version, "as_of_seq": export.as_of_seq, "format": format}
     audit(project, request.user, f"exported {what}", told_of)
     return file
+
+
+def _words_of(project: Project) -> str:
+    """A fingerprint of what files hold and people may change without an event: settings, names of components."""
+    names = sorted(project.component_names.values_list("number", "name"))
+    said = [project.question, project.language, project.pairs, project.questionnaire, names]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
 
 
 def _small(point: Point, what: str, format: str) -> Export:

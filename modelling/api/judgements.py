@@ -98,11 +98,11 @@ class JudgementsAsked(Asked):
 
 @router.get("/projects/{slug}/judgements", auth=reads, response=Page[JudgementTold], summary="List judgements")
 def list_judgements(request: ApiRequest, response: HttpResponse, slug: Slug, asked: Query[JudgementsAsked]) -> Any:
-    """The log of the study, for analysts. Nothing in it ever changes; what was taken back is marked."""
+    """The log of the study, for analysts. What was taken back is marked; what an erased person took along is gone."""
     project = project_for(request, slug, Role.ANALYST)
     if same := unchanged(request, response, "log", project.pk, EventHead.objects.get(project=project).sequence):
         return same
-    rows = Judgement.objects.filter(_wanted(asked), project=project)
+    rows = Judgement.objects.that_may_be_told().filter(_wanted(asked), project=project)
     return page_of(_with_items(rows), ORDERS[asked.ordering], asked, told)
 
 
@@ -121,8 +121,8 @@ def send_judgement(request: ApiRequest, slug: Slug, new: NewJudgement) -> Any:
 @router.get("/projects/{slug}/judgements/{judgement}", auth=reads, response=JudgementTold, summary="Read a judgement")
 def read_judgement(request: ApiRequest, slug: Slug, judgement: UUID) -> Any:
     """One event of the log, for analysts."""
-    rows = Judgement.objects.filter(project=project_for(request, slug, Role.ANALYST), uuid=judgement)
-    found = _with_items(rows).first()
+    project = project_for(request, slug, Role.ANALYST)
+    found = _with_items(Judgement.objects.that_may_be_told().filter(project=project, uuid=judgement)).first()
     if found is None:
         raise Http404(_("There is no such judgement in the project."))
     return told(found)

@@ -63,3 +63,25 @@ def test_a_large_file_is_asked_for_and_fetched_when_it_is_done(olga: Client, mon
     assert (told["state"], told["bytes"]) == ("done", len(content))
     assert told["sha256"] == hashlib.sha256(content).hexdigest()
     assert content.count(b"\n") == 3
+
+
+@pytest.mark.usefixtures("judged")
+def test_a_file_whose_words_were_changed_without_an_event_is_not_called_unchanged(
+    olga: Client, project: Project
+) -> None:
+    before = olga.get(f"{EXPORTS}/arena.json")
+    services.change_project(project=project, user=None, changes={"question": "Which is kinder?"})
+    after = olga.get(f"{EXPORTS}/arena.json", headers={"if-none-match": before["ETag"]})
+    assert after.status_code == 200
+    assert b"Which is kinder?" in body(after)
+
+
+def test_what_an_erased_person_took_along_is_not_told(
+    olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
+) -> None:
+    gone = judge(worker, "left").judgement
+    stays = judge(services.enrol(project=project), "left").judgement
+    services.erase_worker(worker=worker, user=None, remove_judgements=True)
+    log = "/api/v1/projects/pets/judgements"
+    assert [row["uuid"] for row in olga.get(log).json()["rows"]] == [str(stays.uuid)]
+    assert [olga.get(f"{log}/{each.uuid}").status_code for each in (gone, stays)] == [404, 200]
