@@ -67,12 +67,22 @@ def _cursor(row: Any, order: Order) -> str:
     return base64.urlsafe_b64encode(json.dumps([order.name, *values]).encode()).decode().rstrip("=")
 
 
-def _read(cursor: str, order: Order) -> list[Any]:
-    """The values in a cursor of this very order; anything else is refused."""
+def order_in(cursor: str) -> str:
+    """The name of the order that a cursor goes on with."""
+    return str(_parts(cursor)[0])
+
+
+def _parts(cursor: str) -> tuple[Any, list[Any]]:
     try:
         name, *values = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise _wrong() from None
+    return name, values
+
+
+def _read(cursor: str, order: Order) -> list[Any]:
+    """The values in a cursor of this very order; anything else is refused."""
+    name, values = _parts(cursor)
     if name != order.name or len(values) != len(order.columns) or not all(map(_is_number, values)):
         raise _wrong()
     return values

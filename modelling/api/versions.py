@@ -1,5 +1,6 @@
 """Versions of the model, and the ranking of each: the shown one, or any by its number."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ from ninja import Query, Router
 from pydantic import Field
 
 from annotation.models import EventHead, Project
-from modelling.api.cursors import Asked, Order, Page, page_of
+from modelling.api.cursors import Asked, Order, Page, order_in, page_of
 from modelling.api.door import ApiRequest, project_for, reads
 from modelling.api.strictness import Slug, Told, Words, one_of, unchanged
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -26,6 +27,7 @@ RANKING_ORDERS = {
     "judgements": Order("judgements", ("-judgements", "pk")),
     "fewest": Order("fewest", ("judgements", "pk")),
 }
+OF_VERSION = "@"  # in a cursor, between the order and the version
 Kind = Annotated[ModelSnapshot.Kind, one_of(ModelSnapshot.Kind)]
 VersionNumber = Annotated[int, Field(ge=1, le=LARGEST_VERSION)]
 
@@ -109,16 +111,23 @@ def read_snapshot(request: ApiRequest, response: HttpResponse, slug: Slug, numbe
 
 @router.get("/projects/{slug}/ranking", auth=reads, response=Ranking, summary="Read the ranking")
 def read_ranking(request: ApiRequest, response: HttpResponse, slug: Slug, asked: Query[RankingAsked]) -> Any:
-    """The consensus ranking of the shown version, or of any other that may still be shown."""
+    """The consensus ranking of the shown version, or of any other that may still be shown. All pages are of one."""
     project = project_for(request, slug)
-    snapshot = version_of(project, asked.version)
+    snapshot = version_of(project, asked.version or _version_in(asked.cursor))
     if same := unchanged(request, response, snapshot.pk, EventHead.objects.get(project=project).inputs_revision):
         return same
     rows = ConsensusScore.objects.filter(snapshot=snapshot).select_related("item")
     if asked.group is not None:
         rows = rows.filter(item__group=asked.group)
-    page = page_of(rows, RANKING_ORDERS[asked.ordering], asked, ranked)
+    order = RANKING_ORDERS[asked.ordering]
+    page = page_of(rows, Order(f"{order.name}{OF_VERSION}{snapshot.number}", order.columns), asked, ranked)
     return {**page, "version": snapshot.number, "as_of_seq": snapshot.last_sequence}
+
+
+def _version_in(cursor: str | None) -> int | None:
+    """The version that the page before was of, whatever was published meanwhile."""
+    number = order_in(cursor).partition(OF_VERSION)[2] if cursor else ""
+    return int(number) if re.fullmatch("[1-9][0-9]{0,8}", number) else None
 
 
 def version_of(project: Project, number: int | None) -> ModelSnapshot:

@@ -108,6 +108,19 @@ def test_a_ranking_with_equal_values_is_read_without_gap_or_repeat(
     assert {row["key"] for row in whole} == set(Item.objects.filter(project=project).values_list("key", flat=True))
 
 
+def test_the_pages_of_a_ranking_are_of_one_version_whatever_is_published_meanwhile(
+    olga: Client, project: Project
+) -> None:
+    keys = list(Item.objects.filter(project=project).order_by("pk").values_list("key", flat=True))
+    make_version(project, 1, order=keys)
+    first = olga.get(f"{PETS}/ranking", {"limit": 3}).json()
+    make_version(project, 2, order=keys[::-1])
+    second = olga.get(f"{PETS}/ranking", {"cursor": first["next"]}).json()
+    assert [row["key"] for row in first["rows"] + second["rows"]] == keys
+    assert (first["version"], second["version"]) == (1, 1)
+    assert olga.get(f"{PETS}/ranking", {"cursor": first["next"], "version": 2}).status_code == 400
+
+
 def test_rows_that_come_in_between_two_pages_neither_repeat_nor_hide_others(
     olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
 ) -> None:
