@@ -1,5 +1,6 @@
 """A result learned again from its archive: rows in an empty database, one fit, and whether the ranking agrees."""
 
+import math
 import uuid
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -188,12 +189,19 @@ def _lease_of(judgement: Judgement) -> Assignment:
     return lease
 
 
+def _finite(mean: Any) -> float:
+    """A score that can differ from another; what is no number agrees with everything."""
+    if not math.isfinite(mean):
+        raise ValueError
+    return float(mean)
+
+
 def compare(folder: Path, snapshot: ModelSnapshot) -> tuple[bool, float | None]:
     """Whether the order is that of the archive, and the largest difference of a score; None where items differ."""
     rows = snapshot.scores.order_by("rank").values_list("item__key", "item__revision", "mean")
     ours = {(key, revision): mean for key, revision, mean in rows}
     try:
-        theirs = {(row["key"], row["revision"]): float(row["mean"]) for _, row in lines_of(folder / RANKING)}
+        theirs = {(row["key"], row["revision"]): _finite(row["mean"]) for _, row in lines_of(folder / RANKING)}
     except (KeyError, TypeError, ValueError):
         raise NoArchive("The ranking of this archive cannot be read.") from None
     if ours.keys() != theirs.keys():

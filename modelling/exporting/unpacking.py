@@ -34,7 +34,7 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise NoArchive(f"There is no file {path}.") from None
     except UNREADABLE as error:
-        raise NoArchive(f"{path.name} is not a zip file, or it is damaged ({error}).") from None
+        raise NoArchive(f"{path} is not a zip file, or it is damaged ({error}).") from None
     if (folder / SUMS).read_bytes() != sums_in(folder).encode():
         raise NoArchive(f"{path.name} is damaged or was changed: its files are not those its checksums speak of.")
     return _manifest(folder / MANIFEST)

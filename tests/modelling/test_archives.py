@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -156,6 +157,18 @@ def test_an_archive_that_was_changed_does_not_agree(packed: Path, tmp_path: Path
     verdict = checked(repacked(packed, files), tmp_path / "folder")
     assert verdict.agrees is (what == "seed" and verdict.max_difference is not None and verdict.max_difference <= 1e-8)
     assert verdict.chain is (what != "choice")
+
+
+@pytest.mark.parametrize("nothing", ["NaN", "Infinity", "1e999", "null"])
+def test_a_ranking_with_a_score_that_is_no_number_agrees_with_nothing(
+    packed: Path, tmp_path: Path, nothing: str
+) -> None:
+    files = files_in(packed)
+    lines = files["ranking.jsonl"].splitlines()
+    lines[-1] = re.sub(rb'"mean":[^,]+', f'"mean":{nothing}'.encode(), lines[-1])
+    files["ranking.jsonl"] = b"\n".join(lines) + b"\n"
+    with pytest.raises(NoArchive, match="ranking of this archive cannot be read"):
+        checked(repacked(packed, files), tmp_path / "folder")
 
 
 def hostile(name: str, packed: Path) -> Path:
