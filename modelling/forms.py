@@ -58,9 +58,9 @@ HELP = {
         "judgements show that this holds. Where the answers say nothing, nothing changes."
     ),
     "reliability": gettext_lazy(
-        "Who answers at random counts for less. Nobody loses weight for disagreeing with the others: what counts is "
-        "whether a worker's answers can be foretold from the same worker's other answers. A fit from scratch takes "
-        "about twice as long."
+        "Who answers at random counts for less. Disagreeing with the others is not enough: what counts is whether a "
+        "worker's answers can be foretold, also from the same worker's other answers. A fit from scratch takes about "
+        "twice as long."
     ),
     "refit_growth": gettext_lazy(
         "Between fits from scratch the model learns step by step. A smaller factor starts again more often, which is "

@@ -49,9 +49,9 @@ def kl_users(post: Posterior) -> float:
     U, C = users.W.shape
     if C == 0:
         return 0.0
-    ratio = post.s_w / s.mean  # 1 without traits
-    energy = ratio * ((users.W - users.g) ** 2 + users.variances).sum(axis=0)
-    prior = U * (s.mean_log + np.log(ratio)).sum()
+    ratio = np.broadcast_to(post.own_s_w / s.mean, (U, C))  # 1 without traits
+    energy = (ratio * ((users.W - users.g) ** 2 + users.variances)).sum(axis=0)
+    prior = U * s.mean_log.sum() + np.log(ratio).sum()
     log_det = np.linalg.slogdet(users.Omega)[1].sum()
     return float(0.5 * ((s.mean * energy).sum() - U * C - prior - log_det))
 

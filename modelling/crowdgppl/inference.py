@@ -112,8 +112,8 @@ def consider_traits(post: Posterior, iteration: int) -> None:
     if post.traits is None or iteration < FIRST_ITERATION or (iteration - FIRST_ITERATION) % EVERY:
         return
     post.refresh_users()
-    learn_traits(post.traits, post.users, post.s_w, post.scale_users.mean)
-    reset_without_labels(post.ledger, post.users, post.s_w)
+    learn_traits(post.traits, post.users, post.own_s_w, post.scale_users.mean)
+    reset_without_labels(post.ledger, post.users, post.own_s_w)
 
 
 def iterate(post: Posterior, rules: Rules) -> float:
@@ -121,7 +121,7 @@ def iterate(post: Posterior, rules: Rules) -> float:
     before = standardised(post)
     post.refresh_users()
     update_sites(post, rules)
-    reset_without_labels(post.ledger, post.users, post.s_w)
+    reset_without_labels(post.ledger, post.users, post.own_s_w)
     update_user_scales(post)
     post.pairs.drop_copies()  # a million pairs need that room for their statistics
     statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
@@ -159,5 +159,5 @@ def run(post: Posterior, rules: Rules, each: Callable[[int, float], None] | None
             converged = True
             break
     post.refresh_users()
-    reset_without_labels(post.ledger, post.users, post.s_w)
+    reset_without_labels(post.ledger, post.users, post.own_s_w)
     return done, converged

@@ -72,7 +72,13 @@ class Posterior:
 
     @property
     def s_w(self) -> FloatArray:
-        """The prior precision of the users' weights around what their traits say."""
+        """The prior precision of the users' weights around what their traits say: that of the mean variance."""
+        total = self.scale_users.mean
+        return total if self.traits is None else total / (1.0 / self.traits.precision).mean(axis=0)
+
+    @property
+    def own_s_w(self) -> FloatArray:
+        """(U, C) the same for each user, or (C,) where traits make no difference between them."""
         total = self.scale_users.mean
         return total if self.traits is None else total * self.traits.precision
 
@@ -88,7 +94,7 @@ class Posterior:
 
     def refresh_users(self) -> None:
         """Every user's weights, exact for the present items and sites."""
-        user_step(self.ledger, self.pairs, self.sites, self.s_w, self.users, self.moments)
+        user_step(self.ledger, self.pairs, self.sites, self.own_s_w, self.users, self.moments)
 
     def copy(self) -> Posterior:
         """An independent copy of all that moves; labels and item space are shared."""

@@ -57,7 +57,7 @@ class Predictions:
         refresh_intervals(post)
         finish = post.finish
         S_t = post.items.cov[0] if finish is None else finish.S_t
-        parts = (view, post.items, post.scale_items.mean, users.W, users.Omega, post.s_w, S_t)
+        parts = (view, post.items, post.scale_items.mean, users.W, users.Omega, post.scale_users.mean, S_t)
         if finish is None or not finish.personal:
             return Predictor(*parts)
         return RestPredictor(*parts, post, finish)

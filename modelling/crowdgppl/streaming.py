@@ -100,6 +100,7 @@ def grow_users(post: Posterior, n_users: int, X_new: FloatArray | None) -> None:
     post.traits = post.traits.grown(X_new)
     mean, _ = post.traits.expect(X_new, post.scale_users.mean)
     post.users.W[old:] = post.users.g[old:] = mean
+    reset_without_labels(replace(post.ledger, n_users=n_users), post.users, post.own_s_w)
 
 
 def find_rows(ledger: Ledger, labels: PairwiseLabels) -> IntArray:
@@ -128,7 +129,7 @@ def settle_users(post: Posterior, users: IntArray, rules: Rules, inner: int = IN
     """These users and the sites of their labels brought to rest, items held."""
     buckets, rows = post.ledger.buckets_of(users), post.ledger.rows_of(users)
     for step in range(inner + 1):
-        user_step(post.ledger, post.pairs, post.sites, post.s_w, post.users, post.moments, buckets)
+        user_step(post.ledger, post.pairs, post.sites, post.own_s_w, post.users, post.moments, buckets)
         if step < inner:
             update_sites(post, rules, rows)
 
@@ -169,7 +170,7 @@ def next_slice(post: Posterior, cursor: int) -> tuple[IntArray, int]:
 
 def update(post: Posterior, users: IntArray, changed: int, cursor: int, rules: Rules) -> int:
     """The posterior after `changed` labels of these users came or went; returns the cursor of the next slice."""
-    reset_without_labels(post.ledger, post.users, post.s_w)
+    reset_without_labels(post.ledger, post.users, post.own_s_w)
     if post.reliability is not None:
         post.reliability.learn(post.ledger.u, users)
     if post.n_components == 0 or changed >= LARGE * max(post.ledger.n_labels, 1):

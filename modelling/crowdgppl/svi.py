@@ -46,7 +46,7 @@ def batch_step(post: Posterior, users: IntArray, rho: float, rules: Rules) -> No
     """Exact weights of these users, then a step of size rho on all that is global."""
     buckets, rows = post.ledger.buckets_of(users), post.ledger.rows_of(users)
     for _ in range(INNER):
-        user_step(post.ledger, post.pairs, post.sites, post.s_w, post.users, post.moments, buckets)
+        user_step(post.ledger, post.pairs, post.sites, post.own_s_w, post.users, post.moments, buckets)
         update_sites(post, rules, rows)
     active = int((post.ledger.counts > 0).sum())
     factor = active / max(len(users), 1)
@@ -96,4 +96,4 @@ def settle_all(post: Posterior, rules: Rules) -> None:
         post.refresh_users()
         update_sites(post, rules)
     post.refresh_users()
-    reset_without_labels(post.ledger, post.users, post.s_w)
+    reset_without_labels(post.ledger, post.users, post.own_s_w)

@@ -2,7 +2,8 @@
 
 With var g = rho and var e = 1 - rho of the component's prior variance, either part can shrink to nothing. The kernel
 is centred over the users, so that g says how they differ: what all weights have in common is no sign that traits
-matter. See test_a_taste_that_everybody_shares_is_not_put_down_to_traits.
+matter. See test_a_taste_that_everybody_shares_is_not_put_down_to_traits. A row of zeros says nothing of its user, who
+starts from the prior like everybody in a model without traits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Traits:
     rho: float
     coefficients: FloatArray  # (m, C): g_c = Phi coefficients_c
     cov: FloatArray  # (C, m, m): posterior covariance of the coefficients
-    precision: FloatArray  # (C,) of w around g, in units of the component's scale
+    precision: FloatArray  # (U, C) of each user's w around g, in units of the component's scale
     centre: FloatArray  # (m,) the mean of the rows of the users of the fit
     size: float  # by which centred rows have variance 1 on average
 
@@ -41,19 +42,21 @@ class Traits:
         """Traits of which nothing is known to matter yet."""
         M = MOST_DIRECTIONS if n_inducing is None else n_inducing
         space = item_space(X, len(X), kernel, M, "auto", seed)
-        m, Phi = space.M, space.dense
-        centre, missing = Phi.mean(axis=0), np.maximum(space.own_variances - (Phi * Phi).sum(axis=1), 0.0)
+        told = told_by(X) if X.any() else np.ones(len(X), dtype=bool)
+        m, Phi = space.M, space.dense[told]
+        centre, missing = Phi.mean(axis=0), np.maximum(space.own_variances[told] - (Phi * Phi).sum(axis=1), 0.0)
         spread = float((((Phi - centre) ** 2).sum(axis=1) + missing).mean())
         size = 1.0 / np.sqrt(spread) if spread > SAME else 0.0
-        return cls(space, 0.0, np.zeros((m, C)), np.zeros((C, m, m)), np.ones(C), centre, size)
+        return cls(space, 0.0, np.zeros((m, C)), np.zeros((C, m, m)), np.ones((len(X), C)), centre, size)
 
     def rows(self, X: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Centred rows of users with these traits (of all known ones for None), and the variance they leave out."""
         Phi = self.space.dense if X is None else self.space.project(X, len(X))
-        kernel = self.space.kernel
+        kernel, given = self.space.kernel, self.space.X if X is None else X
         own = self.space.own_variances if X is None or kernel is None else kernel.diagonal(X)
-        missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0)
-        return np.asarray((Phi - self.centre) * self.size), missing * self.size**2
+        missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0) * self.size**2
+        told = np.ones(len(Phi), dtype=bool) if given is None else told_by(given)
+        return np.where(told[:, None], (Phi - self.centre) * self.size, 0.0), np.where(told, missing, 1.0)
 
     def copy(self) -> Traits:
         """The same traits, independent of these."""
@@ -62,7 +65,9 @@ class Traits:
 
     def grown(self, X_new: FloatArray) -> Traits:
         """With the traits of new users; the directions stay."""
-        return replace(self, space=self.space.extended(X_new, len(X_new), room=0))
+        _, variance = self.expect(X_new, np.ones(self.precision.shape[1]))
+        space = self.space.extended(X_new, len(X_new), room=0)
+        return replace(self, space=space, precision=np.vstack((self.precision, 1.0 / variance)))
 
     def rescale(self, k: FloatArray) -> None:
         """w_c -> w_c / k_c."""
@@ -75,6 +80,11 @@ class Traits:
         spread = np.stack([((Phi @ S) * Phi).sum(axis=1) for S in self.cov], axis=1)
         variance = (1.0 - self.rho + self.rho * missing)[:, None] / total + spread
         return Phi @ self.coefficients, variance
+
+
+def told_by(X: FloatArray) -> BoolArray:
+    """Which users told anything: a row of zeros says nothing."""
+    return np.asarray((X != 0.0).any(axis=1))
 
 
 def messages(users: Users, s_w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -109,7 +119,7 @@ def spread_of(value: FloatArray, unit: FloatArray, seen: BoolArray) -> float:
 def learn_traits(traits: Traits, users: Users, s_w: FloatArray, total: FloatArray) -> None:
     """The share rho with the most evidence over all components, and g given it; the users' prior follows.
 
-    `total` (C,) is the prior precision of a whole weight, `s_w` its present precision around g.
+    `total` (C,) is the prior precision of a whole weight, `s_w` (U, C) its present precision around g.
     """
     Phi, missing = traits.rows()
     precision, linear = messages(users, s_w)
@@ -143,4 +153,4 @@ def settle_component(
     traits.coefficients[:, c] = cov @ (Phi.T @ (weight * value)) / np.sqrt(total)
     traits.cov[c] = cov / total
     spread = ((Phi @ cov) * Phi).sum(axis=1) + rho * missing
-    traits.precision[c] = 1.0 / (1.0 - rho + spread.mean())
+    traits.precision[:, c] = 1.0 / (1.0 - rho + spread)

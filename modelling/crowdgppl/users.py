@@ -157,7 +157,8 @@ def update_bucket(
     d_0, V_0 = pairs.d[:, 0][q], pairs.V[:, 0][q]
     e, V = np.take(pairs.e, q, axis=0), np.take(pairs.V_taste, q, axis=0)
     lam_u, tau_u = lam[bucket.slots], tau[bucket.slots]
-    W, Omega, spread = weights_given_items(e, V, lam_u, tau_u - lam_u * d_0, s_w, users.g[bucket.users])
+    own = s_w if s_w.ndim == 1 else s_w[bucket.users]
+    W, Omega, spread = weights_given_items(e, V, lam_u, tau_u - lam_u * d_0, own, users.g[bucket.users])
     users.W[bucket.users] = W
     users.Omega[bucket.users] = Omega
     second = W * W + np.einsum("ucc->uc", Omega)
@@ -174,14 +175,18 @@ def user_step(
     moments: tuple[FloatArray, FloatArray],
     buckets: Iterable[Bucket] | None = None,
 ) -> None:
-    """Exact weights of all users (or those in these buckets), and the moments m, v of z for their labels."""
+    """Exact weights of all users (or those in these buckets), and the moments m, v of z for their labels.
+
+    `s_w` is the prior precision of the weights: (C,) of everybody, or (U, C) of each user.
+    """
     m, v = moments
-    if len(s_w) == 0:
+    C = s_w.shape[-1]
+    if C == 0:
         m[:] = pairs.d[ledger.q, 0]
         v[:] = pairs.V[ledger.q, 0]
         return
     for bucket in ledger.buckets if buckets is None else buckets:
-        for chunk in bucket.chunks(len(s_w)):
+        for chunk in bucket.chunks(C):
             update_bucket(chunk, ledger, pairs, sites, s_w, users, moments)
 
 
@@ -201,6 +206,7 @@ def present_moments(ledger: Ledger, pairs: PairMoments, users: Users) -> tuple[F
 def reset_without_labels(ledger: Ledger, users: Users, s_w: FloatArray) -> None:
     """Users without labels are at their prior, which may have moved."""
     absent: IntArray = np.flatnonzero(ledger.counts == 0)
-    if len(absent) and len(s_w):
+    if len(absent) and s_w.shape[-1]:
         users.W[absent] = users.g[absent]
-        users.Omega[absent] = np.diag(1.0 / s_w)
+        own = s_w if s_w.ndim == 1 else s_w[absent]
+        users.Omega[absent] = np.eye(s_w.shape[-1]) / own[..., None]

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from modelling.crowdgppl import CrowdGPPL, Matern32
 from modelling.crowdgppl.inference import exchange_scales
+from modelling.crowdgppl.streaming import grow_users
 from modelling.crowdgppl.traits import Traits, learn_traits, messages
 from modelling.crowdgppl.users import Users
 
@@ -82,8 +83,8 @@ def test_what_labels_say_of_a_weight_does_not_depend_on_its_prior():
     exchange_scales(post)
     post.refresh_pairs()
     post.refresh_users()
-    precision, _ = messages(post.users, post.s_w)
-    assert (1.0 / post.users.variances - post.s_w >= -1e-9).all()
+    precision, _ = messages(post.users, post.own_s_w)
+    assert (1.0 / post.users.variances - post.own_s_w >= -1e-9).all()
     assert precision.max() > 0.1
 
 
@@ -123,3 +124,27 @@ def test_a_few_inducing_users_do_nearly_as_well_as_all():
     assert few._post.traits.space.M == 20
     _, without = fit_pair(crowd)
     assert cold(few, crowd) < cold(without, crowd) - 0.02
+
+
+def test_who_tells_nothing_starts_from_the_prior_and_moves_nobody_else():
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    X = crowd.X[:120].copy()
+    X[:30] = 0.0
+    model = fitted(crowd.labels, X_users=X, user_kernel=Matern32(0.5))
+    traits = model._post.traits
+    assert traits.rho > 0.3
+    assert not model._post.users.g[:30].any()
+    assert_allclose(traits.precision[:30], 1.0)
+    assert (traits.precision[30:] > 1.2).all()
+    mean, variance = traits.expect(np.zeros((1, 2)), np.full(4, 2.0))
+    assert_allclose((mean, variance), (np.zeros((1, 4)), np.full((1, 4), 0.5)))
+
+
+def test_a_newcomer_is_known_as_well_as_their_neighbours_are():
+    """The prior of a user who joins later is what a prediction for a stranger with these traits would be."""
+    crowd = crowd_with_traits(seed=0, share=0.9)
+    model, _ = fit_pair(crowd)
+    mean, variance = model._post.traits.expect(crowd.X[120:121], model._post.scale_users.mean)
+    grow_users(model._post, 121, crowd.X[120:121])
+    assert_allclose(model._post.users.W[120], mean[0])
+    assert_allclose(np.diag(model._post.users.Omega[120]), variance[0])
