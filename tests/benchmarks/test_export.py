@@ -29,5 +29,6 @@ def test_the_jobs_beside_judging_are_of_different_points(capsys: pytest.CaptureF
     export.fill("large", judgements=120, items=6, workers=4)
     export.ask("large")
     assert ExportJob.objects.values("sequence").distinct().count() == export.JOBS_AT_ONCE
-    export.made()
+    export.stop()
     assert capsys.readouterr().out.strip().endswith("0")
+    assert not ExportJob.objects.exists()
