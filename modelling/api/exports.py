@@ -16,7 +16,7 @@ from annotation.models import EventHead, Project
 from annotation.refusals import Refused
 from annotation.services import audit
 from modelling.api.door import ApiRequest, project_for, reads, writes
-from modelling.api.refusals import Conflict
+from modelling.api.refusals import Conflict, NotThis
 from modelling.api.strictness import Id, Sent, Slug, Told, Whole, Words, one_of, unchanged
 from modelling.api.versions import LARGEST_VERSION, VersionNumber
 from modelling.exporting import keeping, requests
@@ -110,7 +110,7 @@ def ask_for_export(request: ApiRequest, slug: Slug, new: NewFile) -> Any:
         format = new.format or formats_of(new.what)[0]
         export_at(point, new.what, format)
     except NoExport as nothing:
-        raise NothingToExport(str(nothing)) from None
+        raise NotThis(str(nothing), "what") from None
     requests.ask(project=project, user=request.user, point=point, what=new.what, format=format)
     same = before.filter(format=format, sequence=point.sequence, version=point.version or 0)
     return Status(202, told(same.latest("pk")))

@@ -45,6 +45,8 @@ def test_what_cannot_be_exported_is_refused_in_words(olga: Client) -> None:
     for end, status in refused.items():
         answer = olga.get(f"{EXPORTS}/{end}")
         assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json"), end
+    asked = olga.post(EXPORTS, {"what": "crowd-kit", "format": "parquet"}, content_type="application/json")
+    assert (asked.status_code, asked.json()["field"]) == (422, "what")
 
 
 @pytest.mark.usefixtures("judged")

@@ -10,6 +10,9 @@ import pytest
 from annotation import services, throttling
 from annotation.models import Item, Project, User, Worker
 from modelling import updating
+from modelling.exporting import requests
+from modelling.exporting.points import point_of
+from modelling.models import ExportJob
 from modelling.tokens import make_token
 from tests.drills.serving import serving
 from tests.modelling.api.fuzzing import PHASES, Known, fuzz
@@ -27,6 +30,9 @@ def known(project: Project, worker: Worker, judge: Callable[..., services.Receip
     project.refresh_from_db()
     judged = [str(judge(worker, choice).judgement.uuid) for choice in ("left", "right", "left")]
     updating.run_one("test")
+    requests.ask(project=project, user=None, point=point_of(project), what="judgements", format="csv")
+    assert requests.export_one("test")
+    file = ExportJob.objects.get()
     leases = [str(lease.public_id) for lease in services.lease_pairs(worker=worker, rng=Random(1))]
     items = Item.objects.filter(project=project)
     keys, codes = list(items.values_list("key", flat=True)), [worker.code]
@@ -35,7 +41,7 @@ def known(project: Project, worker: Worker, judge: Callable[..., services.Receip
         "path.code": codes,
         "path.item_id": list(items.values_list("pk", flat=True)),
         "path.judgement": judged,
-        "path.number": [1],
+        "path.number": [1, file.pk],
         "body.worker": codes,
         "body.assignment": leases,
         "body.judgement": judged,
