@@ -73,7 +73,8 @@ def _arrays_of(snapshot: ModelSnapshot) -> arrays.Arrays:
     known = Item.objects.in_bulk(stored["item_ids"].tolist())
     items = [known[pk] for pk in stored["item_ids"].tolist() if pk in known]
     changed = moment_of(snapshot.project).inputs_revision > snapshot.inputs_revision
-    if (changed and any(item.features for item in items)) or data_hash_again(snapshot, items) != snapshot.data_hash:
+    loose = any(item.features for item in items) or _learns_from_traits(snapshot)  # what no hash holds
+    if (changed and loose) or data_hash_again(snapshot, items) != snapshot.data_hash:
         words = _("The inputs have changed since version %(number)d; ask for a fit from scratch first.")
         raise NoExport(words % number)
     return stored
@@ -92,7 +93,16 @@ def _write_rows(folder: Path, snapshot: ModelSnapshot, stored: arrays.Arrays) ->
     rows = Item.objects.filter(project=snapshot.project).order_by("pk").iterator(CHUNK)
     _write_lines(folder / ITEMS, (_item(row, row.pk in ranked) for row in rows if row.pk in items))
     people = Worker.objects.filter(project=snapshot.project).order_by("pk").iterator(CHUNK)
-    _write_lines(folder / WORKERS, ({"code": worker.code} for worker in people if worker.pk in workers))
+    told = _learns_from_traits(snapshot)
+    rows_of_people = (
+        {"code": worker.code, "traits": worker.traits if told else {}} for worker in people if worker.pk in workers
+    )
+    _write_lines(folder / WORKERS, rows_of_people)
+
+
+def _learns_from_traits(snapshot: ModelSnapshot) -> bool:
+    """Whether what workers told about themselves is part of the fit; otherwise an archive has no business with it."""
+    return bool(snapshot.settings.get("traits"))
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -178,6 +188,9 @@ def manifest_of(snapshot: ModelSnapshot, licence: str) -> dict[str, Any]:
 
 
 def _readme(snapshot: ModelSnapshot, licence: str) -> str:
+    traits = (
+        ", with their answers about themselves, from which the model learned" if _learns_from_traits(snapshot) else ""
+    )
     return f"""# {snapshot.project.title}: version {snapshot.number}
 
 What a crowd said about pairs of texts, and the ranking that was learned from it.
@@ -189,7 +202,7 @@ Licence: {licence or "not stated"}.
 | `{RANKING}`, `{RANKING_TABLE}` | the ranking, best first: 95 % intervals of scores, 90 % intervals of ranks |
 | `{EVENTS}` | every judgement and every undoing, in the order of the log, chained by SHA-256 |
 | `{ITEMS}` | the texts that were judged; `ranked` are those in the ranking |
-| `{WORKERS}` | the workers' random codes, in the order in which they joined |
+| `{WORKERS}` | the workers' random codes, in the order in which they joined{traits} |
 | `{MANIFEST}` | settings, seed, data hash and versions of all that made the ranking |
 | `{SUMS}` | `sha256sum --check {SUMS}` |
 
@@ -200,7 +213,7 @@ Licence: {licence or "not stated"}.
 **To check the result:** `python manage.py reproduce ARCHIVE.zip` of Concord {snapshot.code_version} fits the model
 again in an empty database and says whether the ranking agrees.
 
-People appear under random codes. Their answers about themselves are not in this archive: the ranking does not need
+People appear under random codes. Their answers about themselves are in this archive only where the model learned from
 them. An event of the type `erased` was taken out with the person who gave it; only its place in the chain is left.
 """
 

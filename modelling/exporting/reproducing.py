@@ -109,7 +109,10 @@ def _items(project: Project, folder: Path) -> dict[tuple[str, int], Item]:
 
 
 def _workers(project: Project, folder: Path) -> dict[str, Worker]:
-    rows = [Worker(project=project, code=str(row["code"])) for _, row in lines_of(folder / WORKERS)]
+    rows = [
+        Worker(project=project, code=str(row["code"]), traits=dict(row["traits"]))
+        for _, row in lines_of(folder / WORKERS)
+    ]
     Worker.objects.bulk_create(rows, batch_size=BATCH)
     return {worker.code: worker for worker in rows}
 

@@ -29,6 +29,8 @@ def odd_study(slug: str = "odd", workers: int = 4) -> Project:
     answer(project, [(who, a, b, SAID[(who + a + b) % 4]) for who in range(workers) for a, b in pairs])
     answer(project, [(0, 0, 1, "skip")])
     retract(project, sequence=2)
+    for number, worker in enumerate(Worker.objects.filter(project=project).order_by("pk")):
+        Worker.objects.filter(pk=worker.pk).update(traits={"age": ("young", "old")[number % 2]})
     return project
 
 

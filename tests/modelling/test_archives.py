@@ -83,6 +83,20 @@ def test_the_ranking_comes_out_again(packed: Path, tmp_path: Path) -> None:
     assert (again.included, again.settings, again.seed) == (told["included"], told["settings"], told["seed"])
 
 
+@pytest.mark.parametrize("learned_from", [True, False])
+def test_what_workers_told_is_in_it_only_where_the_model_learns_from_it(
+    odd: Project, tmp_path: Path, learned_from: bool
+) -> None:
+    Project.objects.filter(pk=odd.pk).update(model_settings={**odd.model_settings, "traits": learned_from})
+    odd.refresh_from_db()
+    learned(odd)
+    path = tmp_path / "odd.zip"
+    path.write_bytes(bytes_of(odd, "archive"))
+    assert (b"young" in files_in(path)["workers.jsonl"]) is learned_from
+    assert ("from which the model learned" in files_in(path)["README.md"].decode()) is learned_from
+    assert checked(path, tmp_path / "folder").agrees
+
+
 def test_judgements_of_browsers_come_along(project: Project, judge: Callable[..., Receipt], tmp_path: Path) -> None:
     for choice in ("left", "right", "tie"):
         worker = services.enrol(project=project)
