@@ -65,7 +65,7 @@ def test_a_page_that_is_not_there_says_what_to_do(client: Client) -> None:
 def test_a_script_gets_the_same_as_problem_json(client: Client) -> None:
     answer = client.get("/nothing/", headers={"accept": "application/json"})
     assert answer["Content-Type"] == "application/problem+json"
-    assert set(answer.json()) == {"type", "title", "status", "detail", "request_id"}
+    assert set(answer.json()) == {"type", "title", "status", "detail", "field", "request_id"}
 
 
 def test_a_fault_of_ours_is_told_without_its_insides(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_the_command_exports_what_pages_show(
 ) -> None:
     versions.pin(project=project, user=owner, number=1)
     call_command("export", "pets", output=tmp_path / "ranking.csv")
-    assert "version 1," in capsys.readouterr().err
+    assert "version 1," in capsys.readouterr().out
 
 
 def test_pinning_and_releasing_are_in_the_audit_once_each(
