@@ -19,7 +19,7 @@ from modelling.models import ModelSnapshot, UpdateState
 from modelling.ranking import Ranking, rank_items, rank_many, relative_sd, relative_sd_of_many
 
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
-CODE_VERSION = "0.4.0"
+CODE_VERSION = "0.5.0"
 IDS = ("item_ids", "worker_ids", "ranked")
 
 
