@@ -1,6 +1,5 @@
 """Tables as files: the same content in every format, one point in time, nothing that runs, no NaN."""
 
-import asyncio
 import io
 import json
 from collections import Counter
@@ -17,6 +16,7 @@ from modelling import exporting
 from modelling.exporting import formats, tables
 from modelling.exporting.responses import Download
 from modelling.models import ModelSnapshot
+from tests.conftest import run_apart
 from tests.modelling.exported import bytes_of, learned, odd_study, retract, rows_of
 from tests.modelling.histories import answer
 
@@ -190,7 +190,7 @@ def test_a_download_is_sent_while_it_is_read() -> None:
     async def read() -> list[tuple[bytes, int]]:
         return [(piece, len(asked)) async for piece in Download("x.csv", content(), "text/csv")]
 
-    assert asyncio.run(read()) == [(b"0", 1), (b"1", 2), (b"2", 3)]
+    assert run_apart(read()) == [(b"0", 1), (b"1", 2), (b"2", 3)]
 
 
 @pytest.fixture
