@@ -64,6 +64,7 @@ def test_a_wrong_or_weak_one_changes_nothing(form: dict[str, str], words: str, p
     assert person.check_password(PASSWORD)
 
 
+@pytest.mark.usefixtures("no_minute_passes")
 def test_whoever_finds_an_open_browser_cannot_guess_for_long(person: User, log_in: LogIn) -> None:
     client = log_in(person)
     for _ in range(throttling.GUESSES):
@@ -113,12 +114,14 @@ def test_the_letter_is_written_beside_the_request(person: User, client: Client, 
     assert len(posted) == 1
 
 
+@pytest.mark.usefixtures("no_minute_passes")
 def test_no_mailbox_is_flooded_and_the_answer_stays_the_same(person: User, client: Client) -> None:
     answers = {ask(client, email).status_code for email in ["paula@example.org", "PAULA@example.org"] * 4}
     assert answers == {302}
     assert len(delivered()) == throttling.LETTERS
 
 
+@pytest.mark.usefixtures("no_minute_passes")
 def test_one_address_asks_only_so_often(client: Client) -> None:
     answers = [ask(client, f"a{number}@example.org").status_code for number in range(throttling.RESETS + 1)]
     assert answers == [302] * throttling.RESETS + [429]

@@ -139,12 +139,14 @@ def test_a_bad_name_or_password_is_refused_and_the_link_still_works(
     assert client.post(link, ACCOUNT).status_code == 302
 
 
+@pytest.mark.usefixtures("no_minute_passes")
 def test_nobody_tries_names_at_the_door_for_long(link: str, client: Client) -> None:
     answers = {client.post(link, ACCOUNT | {"password2": ""}).status_code for _ in range(throttling.ACCEPTANCES)}
     assert answers == {422}
     assert client.post(link, ACCOUNT).status_code == 429
 
 
+@pytest.mark.usefixtures("no_minute_passes")
 def test_an_owner_does_not_become_a_sender_of_spam(project: Project, owner: User, log_in: LogIn, monkeypatch) -> None:
     monkeypatch.setattr(throttling, "INVITATIONS", 1)
     client = log_in(owner)
