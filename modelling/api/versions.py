@@ -4,14 +4,14 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Router
 from pydantic import Field
 
 from annotation.models import EventHead, Project
 from modelling.api.cursors import Asked, Order, Page, order_in, page_of
-from modelling.api.door import ApiRequest, project_for, reads
+from modelling.api.door import ApiRequest, Missing, project_for, reads
 from modelling.api.strictness import Slug, Told, Words, one_of, unchanged
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.versions import knows_the_erased, shown_snapshot
@@ -137,9 +137,9 @@ def version_of(project: Project, number: int | None) -> ModelSnapshot:
     else:
         snapshot = ModelSnapshot.objects.filter(project=project, number=number).select_related("parent").first()
     if snapshot is None:
-        raise Http404(_("There is no such version of the model, or none yet."))
+        raise Missing(_("There is no such version of the model, or none yet."), "version" if number else None)
     if number is not None and knows_the_erased(snapshot):
-        raise Http404(_("This version knows people who were erased since; it cannot be shown any more."))
+        raise Missing(_("This version knows people who were erased since; it cannot be shown any more."), "version")
     snapshot.project = project
     return snapshot
 
