@@ -63,9 +63,11 @@ def database() -> Iterator[None]:
         os.environ.setdefault("LOG_LEVEL", "WARNING")
         import django
         from django.core.management import call_command
+        from django.utils.module_loading import import_string
 
         django.setup()
         call_command("migrate", verbosity=0)
+        import_string(settings.COLLECT_STATIC)()
         yield
 
 
