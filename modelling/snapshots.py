@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from annotation.models import Item, Project
 from modelling import arrays
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-from modelling.crowdgppl.intervals import MANY_ITEMS
+from modelling.crowdgppl.inducing import MANY_ITEMS
 from modelling.features import TextFeatures, TraitFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings

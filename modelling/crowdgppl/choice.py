@@ -104,7 +104,7 @@ def variance_at(step: float) -> float:
 
 def predictor_of(post: Posterior) -> Predictor:
     """Mean-field predictions of a posterior."""
-    view = ItemView(post.space, post.space.Psi, post.space.X)
+    view = ItemView(post.space)
     s = post.scale_items.mean
     return Predictor(view, post.items, s, post.users.W, post.users.Omega, post.s_w, post.items.cov[0])
 

@@ -33,7 +33,8 @@ def principal_turn(V: FloatArray, users: Users) -> tuple[FloatArray, FloatArray]
     """
     G = users.W.T @ users.W / len(users.W) + users.total_covariance / len(users.W)
     L = linalg.cholesky(G, lower=True)
-    _, _, Qt = np.linalg.svd((V - V.mean(axis=0)) @ L, full_matrices=True)
+    few = len(V) < V.shape[1]  # only then are the C axes of the items not among the first len(V)
+    _, _, Qt = np.linalg.svd((V - V.mean(axis=0)) @ L, full_matrices=few)
     return fixed_signs(V, L @ Qt.T, linalg.solve_triangular(L.T, Qt.T, lower=False))
 
 

@@ -59,7 +59,7 @@ def batch_posterior(world: Posterior, labels: PairwiseLabels, users: IntArray, r
     """The users of a batch with their sites settled for the world's items, which it shares."""
     space, items, s = world.space, world.items, world.scale_items.mean
     ledger = Ledger.of(numbered_from_zero(labels, users), space.n_items, len(users))
-    rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
+    rest = ItemView(space).rest(ledger.pair_a, ledger.pair_b)
     lam, tau, m, v = (np.zeros(ledger.n_labels + 1) for _ in range(4))
     post = Posterior(
         space, ledger, items, Users.prior(len(users), world.s_w), world.scale_items, world.scale_users,

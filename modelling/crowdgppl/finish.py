@@ -98,7 +98,7 @@ def personal_directions(post: Posterior) -> FloatArray:
 
 def add_consensus_evidence(post: Posterior, Z: FloatArray, precision: FloatArray, shift: FloatArray) -> None:
     """What the labels of a posterior say of t, tastes integrated out, added in place: users are a sum."""
-    view = ItemView(post.space, post.space.Psi, post.space.X)
+    view = ItemView(post.space)
     for bucket in chunks(post, max(post.space.M, Z.shape[1])):
         q = post.ledger.q[bucket.slots]
         k, n = q.shape

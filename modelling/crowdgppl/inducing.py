@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -13,7 +14,20 @@ from .kernels import Kernel
 JITTER = 1e-6  # added to K_mm before its factorisation
 SPECTRAL_ITEMS = 1500  # up to here an eigen-decomposition of K is cheap, and the best choice of M directions
 CHUNK_PAIRS = 2048  # pairs whose features are held at once
+MANY_ITEMS = 3000  # beyond this a covariance of all pairs of items would take hundreds of megabytes
 EIGEN_FLOOR = 1e-9  # directions with a smaller share of the largest eigenvalue carry rounding only
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """The mean of some items: its row, and of what Psi leaves out, the covariance of each of them with their mean.
+
+    Of more than MANY_ITEMS what Psi leaves out is taken as each item's own: the mean of so many has none.
+    """
+
+    items: IntArray  # (n,) sorted
+    row: FloatArray  # (M,)
+    across: FloatArray  # (n,), or nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +43,7 @@ class ItemSpace:
     landmarks: FloatArray | None = None  # (m, D)
     map: FloatArray | None = None  # (m, M): Psi(x) = k(x, landmarks) map
     Psi: FloatArray | None = None  # (N, M)
+    centres: dict[bytes, Centre] = field(default_factory=dict, init=False, repr=False)  # the last one asked for
 
     @property
     def M(self) -> int:
@@ -39,7 +54,7 @@ class ItemSpace:
         """Psi as a matrix, also where it is the identity."""
         return np.eye(self.n_items) if self.Psi is None else self.Psi
 
-    @property
+    @cached_property
     def own_variances(self) -> FloatArray:
         """k(x, x) of each item."""
         return np.ones(self.n_items) if self.kernel is None or self.X is None else self.kernel.diagonal(self.X)
@@ -64,12 +79,7 @@ class ItemSpace:
 
     def view(self, X_new: FloatArray | None, n_new: int) -> ItemView:
         """Known items followed by new ones, for prediction."""
-        if n_new == 0:
-            return ItemView(self, self.Psi, self.X)
-        known = self.dense
-        Psi = np.vstack((known, self.project(X_new, n_new)))
-        X = None if self.X is None or X_new is None else np.vstack((self.X, X_new))
-        return ItemView(self, Psi, X)
+        return ItemView(self, self.project(X_new, n_new), X_new) if n_new else ItemView(self)
 
     def extended(self, X_new: FloatArray | None, n_new: int, room: int) -> ItemSpace:
         """The space with new items; up to `room` new directions for what the old ones cannot say of them."""
@@ -99,50 +109,95 @@ class ItemView:
     """Rows of items, known or new, with what Psi leaves out of their covariance."""
 
     space: ItemSpace
-    Psi: FloatArray | None
-    X: FloatArray | None
+    Psi_new: FloatArray | None = None  # (n, M) of items never seen
+    X_new: FloatArray | None = None  # (n, D)
 
     def rows(self, items: IntArray) -> FloatArray:
         """Psi of these items."""
-        if self.Psi is None:
+        if self.space.Psi is None:
+            known = np.flatnonzero(items < self.space.n_items)
             out = np.zeros((len(items), self.space.M))
-            out[np.arange(len(items)), items] = 1.0
+            out[known, items[known]] = 1.0
             return out
-        return self.Psi[items]
+        return gathered(self.space.Psi, self.Psi_new, items)
+
+    def own_variances(self, items: IntArray) -> FloatArray:
+        """k(x, x) of these items."""
+        kernel = self.space.kernel
+        new = None if self.X_new is None or kernel is None else kernel.diagonal(self.X_new)
+        return np.ones(len(items)) if kernel is None else gathered(self.space.own_variances, new, items)
 
     def rest(self, a: IntArray, b: IntArray) -> FloatArray:
         """k_aa + k_bb - 2 k_ab - |Psi_a - Psi_b|^2 of each pair: exactly 0 for equal items."""
-        if self.Psi is None:
-            return np.zeros(len(a))
         out = np.zeros(len(a))
-        own = None if self.space.kernel is None or self.X is None else self.space.kernel.diagonal(self.X)
+        if self.space.Psi is None and self.Psi_new is None:
+            return out
         for start in range(0, len(a), CHUNK_PAIRS):
             rows = slice(start, start + CHUNK_PAIRS)
-            explained = ((self.Psi[a[rows]] - self.Psi[b[rows]]) ** 2).sum(axis=1)
-            out[rows] = np.maximum(self._prior_distances(a[rows], b[rows], own) - explained, 0.0)
+            explained = ((self.rows(a[rows]) - self.rows(b[rows])) ** 2).sum(axis=1)
+            out[rows] = np.maximum(self._prior_distances(a[rows], b[rows]) - explained, 0.0)
         return out
 
-    def _prior_distances(self, a: IntArray, b: IntArray, own: FloatArray | None) -> FloatArray:
-        if own is None or self.space.kernel is None or self.X is None:
+    def _prior_distances(self, a: IntArray, b: IntArray) -> FloatArray:
+        kernel, X = self.space.kernel, self.space.X
+        if kernel is None or X is None:
             return np.asarray(2.0 * (a != b))
-        return np.asarray(own[a] + own[b] - 2.0 * self.space.kernel.paired(self.X[a], self.X[b]))
+        paired = kernel.paired(gathered(X, self.X_new, a), gathered(X, self.X_new, b))
+        return np.asarray(self.own_variances(a) + self.own_variances(b) - 2.0 * paired)
 
     def rest_variances(self, items: IntArray) -> FloatArray:
         """The diagonal of `rest_covariance`, without the rest of it."""
-        if self.Psi is None:
+        if self.space.Psi is None and self.Psi_new is None:
             return np.zeros(len(items))
-        kernel, X = self.space.kernel, self.X
-        own = np.ones(len(items)) if kernel is None or X is None else kernel.diagonal(X[items])
-        return np.asarray(np.maximum(own - (self.Psi[items] ** 2).sum(axis=1), 0.0))
+        return np.asarray(np.maximum(self.own_variances(items) - (self.rows(items) ** 2).sum(axis=1), 0.0))
 
-    def rest_covariance(self, items: IntArray) -> FloatArray:
-        """K** - Psi* Psi*^T of these items."""
-        Psi = self.rows(items)
-        if self.space.kernel is None or self.X is None:
-            prior = (items[:, None] == items[None, :]).astype(np.float64)
+    def rest_covariance(self, items: IntArray, others: IntArray | None = None) -> FloatArray:
+        """K** - Psi* Psi*^T of these items, with each other or with others."""
+        kernel, X, across = self.space.kernel, self.space.X, items if others is None else others
+        Psi, Psi_across = (self.rows(each) for each in (items, across))
+        if kernel is None or X is None:
+            prior = (items[:, None] == across[None, :]).astype(np.float64)
         else:
-            prior = self.space.kernel(self.X[items])
-        return np.asarray(prior - Psi @ Psi.T)
+            rows = gathered(X, self.X_new, items)
+            prior = kernel(rows, None if others is None else gathered(X, self.X_new, others))
+        return np.asarray(prior - Psi @ Psi_across.T)
+
+    def centre(self, among: IntArray) -> Centre:
+        """The mean of these items. The last one is kept: whoever reads asks for that of all ranked items."""
+        items = np.sort(among)
+        if not len(items) or items[-1] >= self.space.n_items:
+            return self._centre(items)
+        name, kept = items.tobytes(), self.space.centres
+        found = kept.get(name)
+        if found is None:
+            found = self._centre(items)
+            kept.clear()
+            kept[name] = found
+        return found
+
+    def _centre(self, items: IntArray) -> Centre:
+        across = self.rest_covariance(items).mean(axis=1) if len(items) <= MANY_ITEMS else np.zeros(0)
+        return Centre(items, self.rows(items).mean(axis=0), across)
+
+    def rest_from(self, centre: Centre, items: IntArray) -> FloatArray:
+        """The variance that Psi leaves out of how far each item is from a mean."""
+        if not len(centre.across):
+            return self.rest_variances(items)
+        place = np.minimum(np.searchsorted(centre.items, items), len(centre.items) - 1)
+        across, outside = centre.across[place], centre.items[place] != items
+        if outside.any():
+            across[outside] = self.rest_covariance(items[outside], centre.items).mean(axis=1)
+        return np.asarray(np.maximum(self.rest_variances(items) - 2.0 * across + centre.across.mean(), 0.0))
+
+
+def gathered(known: FloatArray, new: FloatArray | None, items: IntArray) -> FloatArray:
+    """The rows of these items, those of known ones first in the counting: nothing is copied but what is asked for."""
+    if new is None:
+        return np.asarray(known[items])
+    fresh = items >= len(known)
+    out = known[np.where(fresh, 0, items)]
+    out[fresh] = new[items[fresh] - len(known)]
+    return np.asarray(out)
 
 
 def leading(K: FloatArray, count: int, scale: float | None = None) -> tuple[FloatArray, FloatArray]:

@@ -18,8 +18,6 @@ from .finish import apply_precision, chunks, own_rows, personal_covariance
 from .inducing import ItemView, leading
 from .posterior import Posterior
 
-MANY_ITEMS = 3000  # beyond this a covariance of all pairs of items would take hundreds of megabytes
-
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
@@ -33,14 +31,8 @@ class Contrast:
         """The items themselves, or how far each is from the mean of those `among` which it stands."""
         if among is None:
             return cls(view.rows(items), view.rest_variances(items))
-        rows = view.rows(items) - view.rows(among).mean(axis=0)
-        if len(among) > MANY_ITEMS:  # what Psi leaves out taken as each item's own: the mean of so many has none
-            return cls(rows, view.rest_variances(items))
-        used, places = np.unique(np.concatenate((items, among)), return_inverse=True)
-        rest = view.rest_covariance(used)
-        i, j = places[: len(items)], places[len(items) :]
-        spread = rest[i, i] - 2.0 * rest[:, j].mean(axis=1)[i] + rest[np.ix_(j, j)].mean()
-        return cls(rows, np.maximum(spread, 0.0))
+        centre = view.centre(among)
+        return cls(view.rows(items) - centre.row, view.rest_from(centre, items))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +77,7 @@ class PersonalIntervals:
 
     def _label_rows(self, slots: IntArray) -> FloatArray:
         """(k, n, M): X_u of some users; rows of absent labels have no weight."""
-        ledger, view = self.post.ledger, ItemView(self.post.space, self.post.space.Psi, self.post.space.X)
+        ledger, view = self.post.ledger, ItemView(self.post.space)
         q = ledger.q[slots]
         X = view.rows(ledger.pair_a[q].ravel()) - view.rows(ledger.pair_b[q].ravel())
         return np.asarray(X.reshape(*q.shape, -1))

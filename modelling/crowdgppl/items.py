@@ -169,10 +169,23 @@ def kept_statistics(
 
 def pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:
     """Differences of the means of t and v over each pair, and their variances."""
+    return PairMoments(pair_differences(space, ledger, items.mean), all_pair_variances(ledger, space, items, s, rest))
+
+
+def late_pair_moments(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> PairMoments:
+    """The same, the variances made when they are first asked for: of the items as they are now, whatever moves."""
+    now = items.copy()
+    return PairMoments(
+        pair_differences(space, ledger, items.mean), lambda: all_pair_variances(ledger, space, now, s, rest)
+    )
+
+
+def all_pair_variances(ledger: Ledger, space: ItemSpace, items: Items, s: FloatArray, rest: FloatArray) -> FloatArray:
+    """(Qn, C + 1): the variances of t and the v_c over each pair."""
     V = np.zeros((ledger.n_pairs, items.mean.shape[1]))
     for c in items.components:
         V[:, c] = pair_variances(space, items.cov[c], ledger) + rest / s[c]
-    return PairMoments(pair_differences(space, ledger, items.mean), np.maximum(V, 0.0, out=V))
+    return np.maximum(V, 0.0, out=V)
 
 
 def pair_differences(space: ItemSpace, ledger: Ledger, mean: FloatArray) -> FloatArray:

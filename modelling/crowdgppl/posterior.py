@@ -138,7 +138,7 @@ def blank_posterior(
     items = Items(np.zeros((space.M, K)), cov, first=0 if consensus else 1)
     users = Users.prior(ledger.n_users, scale_users.mean)
     if rest is None:
-        rest = ItemView(space, space.Psi, space.X).rest(ledger.pair_a, ledger.pair_b)
+        rest = ItemView(space).rest(ledger.pair_a, ledger.pair_b)
     pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
     lam, tau, m, v = (np.zeros(ledger.n_labels + 1) for _ in range(4))
     return Posterior(space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, traits)

@@ -10,7 +10,7 @@ import numpy as np
 from .arrays import FloatArray, State
 from .finish import refresh_intervals
 from .inducing import ItemSpace
-from .items import Items, pair_moments
+from .items import Items, late_pair_moments
 from .kernels import Kernel, kernel_from_state
 from .labels import PairwiseLabels
 from .ledger import Ledger
@@ -147,7 +147,7 @@ def posterior_from_state(state: State) -> Posterior:
     users = users_from(state)
     scale_items, scale_users = scales_from(state, "scale_items"), scales_from(state, "scale_users")
     lam, tau, m, v, rest = (state[name].copy() for name in ("lam", "tau", "m", "v", "rest"))
-    pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
+    pairs = late_pair_moments(ledger, space, items, scale_items.mean, rest)
     return Posterior(
         space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs,
         traits=traits_from(state), reliability=reliability_from(state), finish=finish_from(state),

@@ -55,7 +55,7 @@ def without_labels(post: Posterior, rows: IntArray) -> None:
 
 def refresh_rest(post: Posterior, before: Ledger) -> None:
     """What belongs to the pairs, after the ledger changed. What a known pair leaves out has not, unless items came."""
-    ledger, view, N = post.ledger, ItemView(post.space, post.space.Psi, post.space.X), post.space.n_items
+    ledger, view, N = post.ledger, ItemView(post.space), post.space.n_items
     codes, known = ledger.pair_a * N + ledger.pair_b, before.pair_a * N + before.pair_b
     new = np.ones(len(codes), dtype=bool) if before.n_items < N else ~np.isin(codes, known, assume_unique=True)
     rest = np.zeros(len(codes))

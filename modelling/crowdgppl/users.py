@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +14,22 @@ from .ledger import Bucket, Ledger
 LEAST_PRECISION = 1e-20  # of a site, so that one that says nothing can be divided by
 
 
-@dataclass
 class PairMoments:
-    """What the items say of each unordered pair, column 0 being t: differences d and their variances V."""
+    """What the items say of each unordered pair, column 0 being t: differences d and their variances V.
 
-    d: FloatArray  # (Qn, C + 1)
-    V: FloatArray  # (Qn, C + 1)
+    V may be given as what makes it: a model that is only read never asks for it.
+    """
+
+    def __init__(self, d: FloatArray, V: FloatArray | Callable[[], FloatArray]) -> None:
+        self.d = d  # (Qn, C + 1)
+        self._V = V
+
+    @property
+    def V(self) -> FloatArray:
+        """(Qn, C + 1)"""
+        if callable(self._V):
+            self._V = self._V()
+        return self._V
 
     @cached_property
     def e(self) -> FloatArray:
