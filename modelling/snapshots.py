@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,18 @@ class Fitted:
     worker_ids: NDArray[np.int64]
     ranked: NDArray[np.int64]  # the items that are given to workers, by position
 
+    @cached_property
+    def item_at(self) -> dict[int, int]:
+        """Where each item stands in the arrays, by its id."""
+        return {pk: place for place, pk in enumerate(self.item_ids.tolist())}
+
+    @cached_property
+    def worker_at(self) -> dict[int, int]:
+        """Where each worker stands in the arrays, by their id."""
+        return {pk: place for place, pk in enumerate(self.worker_ids.tolist())}
+
     def position_of_worker(self, worker_id: int) -> int | None:
-        found = np.flatnonzero(self.worker_ids == worker_id)
-        return int(found[0]) if found.size else None
+        return self.worker_at.get(worker_id)
 
     def newcomers(self, news: News) -> NDArray[np.float64] | None:
         """Workers of whom the model has seen nothing, as it sees workers; None where there are none."""
@@ -203,5 +212,4 @@ def polarisation(model: CrowdGPPL, items: NDArray[np.int64]) -> NDArray[np.float
 
 def item_positions(fitted: Fitted, items: list[Item]) -> NDArray[np.int64]:
     """Where these items stand in the fitted arrays."""
-    at = {int(pk): position for position, pk in enumerate(fitted.item_ids)}
-    return np.array([at[item.pk] for item in items], dtype=np.int64)
+    return np.array([fitted.item_at[item.pk] for item in items], dtype=np.int64)

@@ -3,9 +3,9 @@
 import secrets
 from datetime import datetime, timedelta
 
+from django.apps import apps
 from django.db import models
-from django.db.models import Count, Max, Q
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 # No letters or digits that are read as one another.
@@ -25,14 +25,19 @@ STILL_HERE = timedelta(minutes=15)
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def by_activity(self, now: datetime) -> dict[str, int]:
         """How many are at work now, have finished, have dropped out, or have withdrawn."""
-        seen = self.annotate(last_seen=Coalesce(Max("judgements__created_at"), "joined_at"))
-        active, here = Q(state="active"), Q(last_seen__gte=now - STILL_HERE)
-        return seen.aggregate(
+        given, lately = (
+            apps.get_model("annotation", "Judgement").objects.filter(worker=OuterRef("pk")),
+            now - STILL_HERE,
+        )
+        here = Exists(given.filter(created_at__gte=lately)) | Q(~Exists(given), joined_at__gte=lately)
+        active = Q(state="active")
+        counts = self.aggregate(
+            in_all=Count("pk", filter=active),
             active=Count("pk", filter=active & here),
             finished=Count("pk", filter=Q(state="finished")),
-            dropped_out=Count("pk", filter=active & ~here),
             withdrawn=Count("pk", filter=Q(state="withdrawn")),
         )
+        return {**counts, "dropped_out": counts.pop("in_all") - counts["active"]}
 
 
 class Worker(models.Model):

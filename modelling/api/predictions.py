@@ -115,7 +115,7 @@ class _Known:
 
     def __init__(self, snapshot: ModelSnapshot, fitted: Fitted) -> None:
         self.project, self.fitted, self.model = snapshot.project, fitted, fitted.model
-        place = {int(pk): position for position, pk in enumerate(fitted.item_ids)}
+        place = fitted.item_at
         scores = list(snapshot.scores.values_list("item__key", "item", "mean", "sd"))
         self.items = {key: place[pk] for key, pk, _mean, _sd in scores}
         self.crowd = {place[pk]: (mean, sd) for _key, pk, mean, sd in scores}

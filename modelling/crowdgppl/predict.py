@@ -68,6 +68,13 @@ class Predictor:
             V[:, c] = difference_variances(Psi, S, i, j) + rest / self.s[c]
         return D[i] - D[j], np.asarray(np.maximum(V, 0.0))
 
+    def gaps(self, u: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        """E[f_u(a) - f_u(b)]."""
+        used, places = np.unique(np.concatenate((a, b)), return_inverse=True)
+        D = self.view.rows(used) @ self.items.mean
+        d = D[places[: len(a)]] - D[places[len(a) :]]
+        return np.asarray(d[:, 0] + (d[:, 1:] * self.W[u]).sum(axis=1))
+
     def moments(self, u: IntArray, a: IntArray, b: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of z = f_u(a) - f_u(b)."""
         m, v = np.zeros(len(u)), np.zeros(len(u))

@@ -13,6 +13,7 @@ from .checks import chosen, one_of, optional_matrix, same_length
 from .display import Axes, displayed
 from .feeding import batch_posterior, users_again
 from .finish import refresh_intervals
+from .inducing import gathered
 from .inference import Rules
 from .intervals import Contrast, PersonalIntervals
 from .posterior import Posterior
@@ -20,6 +21,8 @@ from .predict import Predictor
 from .rest import RestPredictor
 from .sources import LabelSource
 from .users import KeptMeans, Users
+
+KNOWN_AT_ONCE = 512  # items whose features are centred at a time: their copies stay in the cache
 
 
 class Predictions:
@@ -186,6 +189,13 @@ class Predictions:
         predictor, places = self._predictor_of(users, X, Z)
         return predictor.proba(places, i, j, self._sharpness(users))
 
+    def predict_gaps(self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+        """E[f_u(a) - f_u(b)] for each triple of a known user and known items: `predict_proba` without its variance."""
+        users = chosen(u, self.n_users_, None, "u")
+        i, j = chosen(a, self.n_items_, None, "a"), chosen(b, self.n_items_, None, "b")
+        same_length(users, i, j)
+        return self._predictor(None, None).gaps(users, i, j)
+
     def _sharpness(self, users: IntArray) -> FloatArray | float:
         return 1.0 if self._post.reliability is None else self._post.reliability.of(users)
 
@@ -228,9 +238,10 @@ class Predictions:
         i = chosen(items, self.n_items_, X, "items")
         if space.kernel is None or space.X is None:
             return np.asarray((i[:, None] == np.arange(space.n_items)).astype(np.float64))
-        rows = (space.X if X is None else np.vstack((space.X, X)))[i]
+        rows, known = gathered(space.X, X, i), range(0, space.n_items, KNOWN_AT_ONCE)
+        alike = np.hstack([space.kernel(rows, space.X[start : start + KNOWN_AT_ONCE]) for start in known])
         sizes = np.outer(space.kernel.diagonal(rows), space.own_variances)
-        return np.asarray(space.kernel(rows, space.X) / np.sqrt(np.maximum(sizes, 1e-300)))
+        return np.asarray(alike / np.sqrt(np.maximum(sizes, 1e-300)))
 
     @property
     def _displayed(self) -> Axes:

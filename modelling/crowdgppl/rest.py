@@ -10,7 +10,7 @@ from .arrays import FloatArray, IntArray
 from .finish import chunks, explained, offsets, own_rows, variances_at
 from .ledger import Bucket
 from .posterior import Finish, Posterior
-from .predict import Predictor
+from .predict import CHUNK_PAIRS, Predictor
 
 CHUNK_ROWS = 1024
 
@@ -66,14 +66,23 @@ class RestPredictor(Predictor):
         own = (Psi @ self.finish.root) @ self.coefficients(users).T
         return np.asarray((Psi @ self.t)[:, None] + traits + own)
 
+    def gaps(self, u: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        """E[f_u(a) - f_u(b)], some users at a time."""
+        order, out = np.argsort(u, kind="stable"), np.zeros(len(u))
+        for start in range(0, len(u), CHUNK_PAIRS):
+            rows = order[start : start + CHUNK_PAIRS]
+            out[rows] = self._gaps(u[rows], self.view.rows(a[rows]) - self.view.rows(b[rows]))
+        return out
+
+    def _gaps(self, u: IntArray, X: FloatArray) -> FloatArray:
+        traits = ((X @ self.items.mean[:, 1:]) * self.prior_means(u)).sum(axis=1)
+        return np.asarray(X @ self.t + traits + ((X @ self.finish.root) * self.coefficients(u)).sum(axis=1))
+
     def moments(self, u: IntArray, a: IntArray, b: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of z = f_u(a) - f_u(b)."""
         X = self.view.rows(a) - self.view.rows(b)
-        e = X @ self.finish.root
-        traits = ((X @ self.items.mean[:, 1:]) * self.prior_means(u)).sum(axis=1)
-        m = X @ self.t + traits + (e * self.coefficients(u)).sum(axis=1)
-        v = self.variances(u, e) + self.rest_scale * self.view.rest(a, b)
-        return m, np.asarray(np.maximum(v, 0.0))
+        v = self.variances(u, X @ self.finish.root) + self.rest_scale * self.view.rest(a, b)
+        return self._gaps(u, X), np.asarray(np.maximum(v, 0.0))
 
     def variances(self, u: IntArray, e: FloatArray) -> FloatArray:
         """The variance of each predicted pair in its user's own GP."""

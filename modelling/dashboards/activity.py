@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
-from django.db.models import Count, Max, Min
-from django.db.models.functions import TruncDay, TruncHour, TruncMinute
+from django.db.models import CharField
+from django.db.models.functions import Cast, Left
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -23,6 +24,7 @@ from modelling.models import ModelSnapshot
 MINUTES_UP_TO, HOURS_UP_TO = timedelta(hours=3), timedelta(days=4)
 ENOUGH_PER_ITEM = 10  # judgements; with about so many, intervals become narrower than the differences
 BARS = 20
+ROWS_AT_ONCE = 10_000
 FEWEST_STEPS = 6  # minutes, hours or days on the axis of time
 
 
@@ -34,6 +36,23 @@ class Agreement:
     pairs: int
     within: float | None
     repeats: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The standing answers of a study, by the item they are about, by who gave them and by the minute."""
+
+    by_item: Counter[int]
+    by_worker: Counter[int]
+    by_minute: Counter[str]
+
+    @property
+    def answers(self) -> int:
+        return self.by_worker.total()
+
+    def of_items(self, project: Project) -> list[int]:
+        """One number for each item that is given out."""
+        return [self.by_item[pk] for pk in project.items.filter(active=True).values_list("pk", flat=True)]
 
 
 @dataclass(frozen=True)
@@ -50,13 +69,12 @@ class ActivityPage:
 def activity_page(freshness: Freshness) -> ActivityPage:
     """Counted from the rows as they are now; agreement from those of the shown version."""
     project = freshness.project
-    standing = Judgement.objects.answers().filter(project=project)
-    n = standing.count()
-    per_item, per_worker = answers_per_item(project), list(_counted(standing, "worker").values())
+    counted = counts_of(project)
+    n, per_item, per_worker = counted.answers, counted.of_items(project), list(counted.by_worker.values())
     mean = sum(per_item) / len(per_item) if per_item else 0.0
     agreement = agreement_of(freshness.snapshot) if freshness.snapshot else None
     pictures = [
-        over_time(standing),
+        over_time(counted.by_minute),
         _bars("per-item", _("Answers per item"), _("answers"), _("items"), per_item),
         _bars("per-worker", _("Answers per worker"), _("answers"), _("workers"), per_worker),
     ]
@@ -65,16 +83,22 @@ def activity_page(freshness: Freshness) -> ActivityPage:
     return ActivityPage(n, active, mean, agreement, foretold, advice(project, per_item), pictures if n else [])
 
 
-def answers_per_item(project: Project) -> list[int]:
-    """One number for each item that is given out, standing answers only."""
-    standing = Judgement.objects.answers().filter(project=project)
-    lo, hi = _counted(standing, "item_lo"), _counted(standing, "item_hi")
-    items = project.items.filter(active=True).values_list("pk", flat=True)
-    return [lo.get(pk, 0) + hi.get(pk, 0) for pk in items]
+def counts_of(project: Project) -> Counts:
+    """The standing answers, each read once: a statement for each count would read them all again.
 
-
-def _counted(rows: Any, name: str) -> dict[int, int]:
-    return dict(rows.order_by().values_list(name).annotate(n=Count("pk")))
+    Times are cut where they are text, to the minute: as moments, SQLite would call back for every row.
+    """
+    minute = Left(Cast("created_at", CharField()), len("2000-12-31 23:59"))
+    standing = Judgement.objects.answers().filter(project=project).order_by()
+    rows = standing.values_list("item_lo", "item_hi", "worker", minute).iterator(chunk_size=ROWS_AT_ONCE)
+    counts = Counts(Counter(), Counter(), Counter())
+    while part := list(islice(rows, ROWS_AT_ONCE)):
+        lo, hi, workers, minutes = zip(*part, strict=True)
+        counts.by_item.update(lo)
+        counts.by_item.update(hi)
+        counts.by_worker.update(workers)
+        counts.by_minute.update(minutes)
+    return counts
 
 
 def agreement_of(snapshot: ModelSnapshot) -> Agreement:
@@ -84,25 +108,25 @@ def agreement_of(snapshot: ModelSnapshot) -> Agreement:
 @lru_cache(maxsize=32)
 def _agreement(snapshot: ModelSnapshot, checksum: str) -> Agreement:
     """What a version has learned from never changes, so what it says is worth keeping."""
-    seen = learned_from(snapshot)
-    pairs: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    own: dict[tuple[int, int, int], Counter[str]] = defaultdict(Counter)
-    for worker, lo, hi, choice in seen.values_list("worker", "item_lo", "item_hi", "choice").iterator():
-        own[worker, lo, hi][choice] += 1
-        if sum(own[worker, lo, hi].values()) == 1:
-            pairs[lo, hi][choice] += 1
+    rows = learned_from(snapshot).values_list("worker", "item_lo", "item_hi", "choice")
+    own: dict[tuple[int, int, int], list[str]] = defaultdict(list)
+    for worker, lo, hi, choice in rows.iterator(chunk_size=ROWS_AT_ONCE):
+        own[worker, lo, hi].append(choice)
+    pairs: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for (_worker, lo, hi), answers in own.items():
+        pairs[lo, hi].append(answers[0])
     between, n_pairs = same_answer(pairs.values())
     within, n_repeats = same_answer(own.values())
     return Agreement(between, n_pairs, within, n_repeats)
 
 
-def same_answer(counts: Iterable[Counter[str]]) -> tuple[float | None, int]:
+def same_answer(given: Iterable[list[str]]) -> tuple[float | None, int]:
     """The chance that two answers are the same, the mean over all with two or more, and how many those are."""
     shares = []
-    for answers in counts:
-        n = sum(answers.values())
+    for answers in given:
+        n = len(answers)
         if n > 1:
-            shares.append(sum(k * (k - 1) for k in answers.values()) / (n * (n - 1)))
+            shares.append(sum(k * (k - 1) for k in Counter(answers).values()) / (n * (n - 1)))
     return (sum(shares) / len(shares) if shares else None), len(shares)
 
 
@@ -127,12 +151,9 @@ def advice(project: Project, per_item: list[int]) -> list[str]:
     return [words % {"items": len(lacking), "enough": ENOUGH_PER_ITEM, "missing": missing}]
 
 
-def over_time(standing: Any) -> Picture:
+def over_time(by_minute: Counter[str]) -> Picture:
     """Answers in each minute, hour or day, and all together so far."""
-    ends = standing.aggregate(first=Min("created_at"), last=Max("created_at"))
-    trunc, unit, step = _unit(ends["first"], ends["last"])
-    counted = standing.order_by().annotate(at=trunc("created_at")).values_list("at").annotate(n=Count("pk"))
-    rows = list(counted.order_by("at"))
+    rows, unit, step = _in_steps(by_minute)
     times, counts = [row[0].isoformat() for row in rows], [row[1] for row in rows]
     total, so_far = 0, []
     for count in counts:
@@ -163,13 +184,27 @@ def over_time(standing: Any) -> Picture:
     return Picture("over-time", _("Answers over time"), words, [bars, line], layout, 320, table)
 
 
-def _unit(first: datetime | None, last: datetime | None) -> tuple[Any, str, timedelta]:
-    span = last - first if first and last else timedelta(0)
+def _in_steps(by_minute: Counter[str]) -> tuple[list[tuple[datetime, int]], str, timedelta]:
+    """When how many answers came, in minutes, hours or days, what such a step is called and how long it is."""
+    ends = [_moment(f(by_minute)) for f in (min, max)] if by_minute else [datetime.now(UTC)] * 2
+    step, unit, letters = _unit(ends[1] - ends[0])
+    counts: Counter[str] = Counter()
+    for minute, count in by_minute.items():
+        counts[minute[:letters]] += count
+    return [(_moment(at), count) for at, count in sorted(counts.items())], unit, step
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _unit(span: timedelta) -> tuple[timedelta, str, int]:
+    """A step, its name, and how many letters of a time say in which step it lies."""
     if span <= MINUTES_UP_TO:
-        return TruncMinute, _("per minute"), timedelta(minutes=1)
+        return timedelta(minutes=1), _("per minute"), len("2000-12-31 23:59")
     if span <= HOURS_UP_TO:
-        return TruncHour, _("per hour"), timedelta(hours=1)
-    return TruncDay, _("per day"), timedelta(days=1)
+        return timedelta(hours=1), _("per hour"), len("2000-12-31 23")
+    return timedelta(days=1), _("per day"), len("2000-12-31")
 
 
 def _room_around(times: list[datetime], step: timedelta) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The judgements a version has learned from, beside what the crowd and each worker's own model make of them."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from django.db.models import Q, QuerySet
@@ -15,7 +15,6 @@ from modelling.snapshots import Fitted, load_fitted
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-USERS_AT_ONCE = 200
 NEVER = 1e-12  # no probability is so small that an answer would be infinitely surprising
 
 
@@ -38,7 +37,7 @@ class Tally:
     repeated: Ints
     contradicted: Ints
 
-    @property
+    @cached_property
     def usual_ms(self) -> float:
         """What half of the workers stay below; not a number where no time is known."""
         known = self.median_ms[np.isfinite(self.median_ms)]
@@ -65,7 +64,7 @@ def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
     fitted = load_fitted(snapshot)
     fields = ("worker", "item_lo", "item_hi", "choice", "response_ms", "lo_was_left")
     rows = learned_from(snapshot).order_by().values_list(*fields)
-    worker_at, item_at = places(fitted.worker_ids), places(fitted.item_ids)
+    worker_at, item_at = fitted.worker_at, fitted.item_at
     known = [row for row in rows if row[0] in worker_at and row[1] in item_at and row[2] in item_at]
     u, a, b = (
         np.array([at[row[n]] for row in known], dtype=np.int64) for n, at in enumerate((worker_at, item_at, item_at))
@@ -81,7 +80,7 @@ def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats
     consensus = fitted.model.predict_consensus()
     decided, sides = y != 0.5, np.sign(y - 0.5)
     agreed = decided & (np.sign(consensus[a] - consensus[b]) == sides)
-    foreseen = decided & (np.sign(own_differences(fitted, u, a, b)) == sides)
+    foreseen = decided & (np.sign(fitted.model.predict_gaps(u, a, b)) == sides)
     n = len(fitted.worker_ids)
     sided = decided & np.isfinite(lo_left)
     repeated, contradicted = asked_again(u[decided], a[decided], b[decided], y[decided])
@@ -105,23 +104,6 @@ def asked_again(u: Ints, a: Ints, b: Ints, y: Floats) -> tuple[Ints, Ints]:
     wins = np.bincount(of.ravel(), y, minlength=len(pairs))
     again = times > 1
     return pairs[again, 0], pairs[again & (wins > 0) & (wins < times), 0]
-
-
-def places(ids: Ints) -> dict[int, int]:
-    return {int(pk): place for place, pk in enumerate(ids)}
-
-
-def own_differences(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> Floats:
-    """E[f_u(a) - f_u(b)] of each label, for a few hundred workers at a time."""
-    out = np.zeros(len(u))
-    for start in range(0, len(fitted.worker_ids), USERS_AT_ONCE):
-        rows = np.flatnonzero((u >= start) & (u < start + USERS_AT_ONCE))
-        if len(rows):
-            users = np.unique(u[rows])
-            F = fitted.model.predict_utilities(users=users)
-            column = np.searchsorted(users, u[rows])
-            out[rows] = F[a[rows], column] - F[b[rows], column]
-    return out
 
 
 def medians(u: Ints, values: Floats, n: int) -> Floats:

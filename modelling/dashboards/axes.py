@@ -15,6 +15,7 @@ from modelling.snapshots import Fitted, load_fitted
 Floats = NDArray[np.float64]
 
 IN_USE = 0.05  # of the largest energy
+EVERYBODY = slice(None)
 NOTHING = 1e-6  # energy of scores that differ by a thousandth of the noise of one answer: rounding, not taste
 
 
@@ -69,10 +70,10 @@ class Axes:
         """(C, items): what each component adds to this worker's scores of these items, v_ci w_uc."""
         return np.asarray(self.items[:, items] * self.users[:, [user]])
 
-    def user_covariances(self, rows: Sequence[int]) -> Floats:
-        """(U, k, k): the posterior covariance of every worker's place on these components."""
+    def user_covariances(self, rows: Sequence[int], users: NDArray[np.int64] | slice = EVERYBODY) -> Floats:
+        """(U, k, k): the posterior covariance of these workers' places on these components."""
         turn = displayed_user_turn(self.fitted)[:, self.places[list(rows)]] * self.signs[list(rows)]
-        return np.asarray(turn.T @ (self.fitted.model._post.users.Omega @ turn))
+        return np.asarray(turn.T @ (self.fitted.model._post.users.Omega[users] @ turn))
 
 
 def displayed_user_turn(fitted: Fitted) -> Floats:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.addresses import workers_at
-from modelling.dashboards.answers import Ints, chances, learned_from, places
+from modelling.dashboards.answers import Ints, chances, learned_from
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
@@ -83,7 +83,7 @@ class ItemPage:
 def item_page(snapshot: ModelSnapshot, item: Item, number: int) -> ItemPage | None:
     """What a version knows of an item; None where it has never met it."""
     axes = axes_of(snapshot)
-    place = places(axes.fitted.item_ids).get(item.pk)
+    place = axes.fitted.item_at.get(item.pk)
     if place is None:
         return None
     history = score_history(snapshot, item)
@@ -164,7 +164,7 @@ def judgements_of(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":
 
 def answers(fitted: Fitted, item: Item, given: list[Judgement]) -> list[Answer]:
     """These judgements with what was to be expected of them."""
-    worker_at, item_at = places(fitted.worker_ids), places(fitted.item_ids)
+    worker_at, item_at = fitted.worker_at, fitted.item_at
     others = [each.item_hi if each.item_lo_id == item.pk else each.item_lo for each in given]
     pairs = [
         (each, other)
@@ -191,7 +191,7 @@ def _said(judgement: Judgement, item: Item) -> str:
 def answer_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
     """All judgements of the item with what was to be expected, for a file."""
     fitted = axes_of(snapshot).fitted
-    if item.pk not in places(fitted.item_ids):
+    if item.pk not in fitted.item_at:
         return
     for each in answers(fitted, item, list(judgements_of(snapshot, item))):
         facts = [each.worker.code, each.against.key, each.said, each.own, each.crowd, each.sequence]

@@ -1,7 +1,9 @@
 """A text that nobody has judged: what the model expects of it, who would like it, and what would settle it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -9,14 +11,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from annotation.models import Worker
-from modelling.dashboards.neighbours import Neighbour, most_alike
+from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
 from modelling.dashboards.pictures import Picture, axis, numbers
 from modelling.information import expected_information
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.ranking import Z_95, rank_items, relative_sd
-from modelling.snapshots import Fitted, item_positions, load_fitted
+from modelling.snapshots import Fitted, load_fitted
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 LONGEST_TEXT = 5000
 MOST_COMPARED = 400  # items behind a rank interval; more of them would sharpen it by less than a place in 400
@@ -65,6 +68,39 @@ class Opponent:
     bits: float
 
 
+class Rival(NamedTuple):
+    """The place of an opponent among those the text is compared with."""
+
+    at: int
+    wins: float
+    bits: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The items of a version or of one group of it, the best first, in columns: thousands of them are only counted."""
+
+    item: list[int]
+    rank: list[int]
+    mean: Floats
+
+    @classmethod
+    def of(cls, snapshot: ModelSnapshot, group: str) -> "Ladder":
+        scores = snapshot.scores.filter(item__group=group) if group else snapshot.scores.all()
+        rows = list(scores.order_by("rank").values_list("item_id", "rank", "mean"))
+        return cls([row[0] for row in rows], [row[1] for row in rows], np.array([row[2] for row in rows], dtype=float))
+
+    def evenly(self, most: int) -> Ints:
+        """As many places as allowed, from the best to the worst."""
+        return np.linspace(0, len(self.item) - 1, min(len(self.item), most)).round().astype(np.int64)
+
+    def scores(self, snapshot: ModelSnapshot, places: Iterable[int]) -> dict[int, ConsensusScore]:
+        """Those at these places in full."""
+        place_of = {self.item[place]: place for place in places}
+        found = snapshot.scores.filter(item__in=place_of).select_related("item", "item__project")
+        return {place_of[score.item_id]: score for score in found}
+
+
 @dataclass(frozen=True)
 class NewArgumentPage:
     expected: Expected
@@ -76,28 +112,25 @@ class NewArgumentPage:
 
 def new_argument_page(snapshot: ModelSnapshot, text: str, group: str) -> NewArgumentPage | None:
     """What the shown version expects of a text, among all items or those of one group; None if it has none of them."""
-    scores = list(snapshot.scores.select_related("item", "item__project").order_by("rank"))
-    scores = [score for score in scores if not group or score.item.group == group]
-    if not scores:
+    ladder = Ladder.of(snapshot, group)
+    if not len(ladder.item):
         return None
     fitted = load_fitted(snapshot)
-    X, joint = features_of(fitted, text), _evenly(scores, MOST_COMPARED)
-    items = np.append(item_positions(fitted, [score.item for score in joint]), fitted.model.n_items_)
-    mean, cov = fitted.model.predict_consensus(items=items, X_items=X, return_cov=True)
-    expected = expectation(scores, mean, cov, snapshot.seed)
+    at = np.array([fitted.item_at[pk] for pk in ladder.item], dtype=np.int64)
+    X, joint = features_of(fitted, text), ladder.evenly(MOST_COMPARED)
+    mean, cov = fitted.model.predict_consensus(
+        items=np.append(at[joint], fitted.model.n_items_), X_items=X, return_cov=True
+    )
+    expected = expectation(ladder, mean, cov, snapshot.seed)
+    near, rivals = nearest(fitted, X, ladder, at), rivals_of(mean, cov)
+    scores = ladder.scores(snapshot, {*near, *(int(joint[rival.at]) for rival in rivals)})
     return NewArgumentPage(
         expected,
-        nearest(fitted, X, scores),
+        most_alike([scores[place] for place in near], near.values()),
         worker_groups(fitted, X, snapshot),
-        opponents(joint, mean, cov),
-        among_the_others(scores, expected),
+        [Opponent(scores[int(joint[rival.at])], rival.wins, rival.bits) for rival in rivals],
+        among_the_others(ladder, expected),
     )
-
-
-def _evenly(scores: list[ConsensusScore], most: int) -> list[ConsensusScore]:
-    """As many as allowed, from the best to the worst."""
-    places = np.linspace(0, len(scores) - 1, min(len(scores), most)).round().astype(int)
-    return [scores[place] for place in places]
 
 
 def features_of(fitted: Fitted, text: str) -> Floats:
@@ -106,63 +139,71 @@ def features_of(fitted: Fitted, text: str) -> Floats:
     return fitted.features.transform([text], numeric=typical)
 
 
-def expectation(scores: list[ConsensusScore], mean: Floats, cov: Floats, seed: int) -> Expected:
+def expectation(ladder: Ladder, mean: Floats, cov: Floats, seed: int) -> Expected:
     """The score and its place. `mean` and `cov` are of some of the items and, last, of the text."""
     drawn = rank_items(mean, cov, np.random.default_rng(seed))
-    stretch = len(scores) / (len(mean) - 1)
-    rank = 1 + sum(score.mean > mean[-1] for score in scores)
+    stretch = len(ladder.item) / (len(mean) - 1)
+    rank = 1 + int((ladder.mean > mean[-1]).sum())
     low, high = (1 + round((int(place[-1]) - 1) * stretch) for place in (drawn.rank_low, drawn.rank_high))
     sd = float(relative_sd(cov, among=np.arange(len(mean) - 1))[-1])
-    return Expected(float(mean[-1]), sd, rank, min(low, rank), max(high, rank), len(scores))
+    return Expected(float(mean[-1]), sd, rank, min(low, rank), max(high, rank), len(ladder.item))
 
 
-def nearest(fitted: Fitted, X: Floats, scores: list[ConsensusScore]) -> list[Neighbour]:
-    """The items that read most like the text."""
-    items = item_positions(fitted, [score.item for score in scores])
-    alike = fitted.model.similarity(np.array([fitted.model.n_items_]), X_items=X)[0][items]
-    return most_alike(scores, alike)
+def nearest(fitted: Fitted, X: Floats, ladder: Ladder, at: Ints) -> dict[int, float]:
+    """The places of the items that read most like the text, each with how much."""
+    alike = fitted.model.similarity(np.array([fitted.model.n_items_]), X_items=X)[0][at]
+    return {int(place): float(alike[place]) for place in np.lexsort((ladder.rank, -alike))[:NEIGHBOURS]}
 
 
 def worker_groups(fitted: Fitted, X: Floats, snapshot: ModelSnapshot) -> list[WorkerGroup]:
     """How workers with each answer to a question would score the text, the largest differences first."""
     if not fitted.model.n_components_:
         return []
+    answering = _answering(fitted, snapshot)
+    if not answering:
+        return []
     liking = fitted.model.predict_utilities(items=np.array([fitted.model.n_items_]), X_items=X)[0]
-    place = {int(pk): at for at, pk in enumerate(fitted.worker_ids)}
-    answering: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for pk, traits in Worker.objects.filter(project=snapshot.project).values_list("pk", "traits"):
-        for question, answer in traits.items() if pk in place else ():
-            answering[question, str(answer)].append(place[pk])
     usual = float(liking.mean())
     groups = [
         WorkerGroup(question, answer, len(at), float(liking[at].mean()), float(liking[at].mean()) - usual)
         for (question, answer), at in answering.items()
-        if len(at) >= FEWEST_ANSWERING and _few_answers(answering, question)
     ]
     return sorted(groups, key=lambda group: (-abs(group.difference), group.question, group.answer))
 
 
-def _few_answers(answering: dict[tuple[str, str], list[int]], question: str) -> bool:
-    return sum(asked == question for asked, _answer in answering) <= MOST_ANSWERS
+def _answering(fitted: Fitted, snapshot: ModelSnapshot) -> dict[tuple[str, str], list[int]]:
+    """By question and answer, where the workers who gave it stand in the arrays: only what makes groups."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    told = Worker.objects.filter(project=snapshot.project).exclude(traits={})
+    for pk, traits in told.order_by().values_list("pk", "traits"):
+        place = fitted.worker_at.get(pk)
+        for question, answer in traits.items() if place is not None else ():
+            found[question, str(answer)].append(place)
+    answers = Counter(question for question, _answer in found)
+    return {
+        (question, answer): at
+        for (question, answer), at in found.items()
+        if len(at) >= FEWEST_ANSWERING and answers[question] <= MOST_ANSWERS
+    }
 
 
-def opponents(scores: list[ConsensusScore], mean: Floats, cov: Floats) -> list[Opponent]:
+def rivals_of(mean: Floats, cov: Floats) -> list[Rival]:
     """The items whose comparison with the text, the last of `mean` and `cov`, would tell most about its place."""
     gap = mean[-1] - mean[:-1]
     variance = np.maximum(cov[-1, -1] + cov.diagonal()[:-1] - 2.0 * cov[-1, :-1], 0.0)
     bits, wins = expected_information(gap, variance), ndtr(gap / np.sqrt(1.0 + variance))
     best = np.argsort(-bits, kind="stable")[:OPPONENTS]
-    return [Opponent(scores[at], float(wins[at]), float(bits[at])) for at in best]
+    return [Rival(int(at), float(wins[at]), float(bits[at])) for at in best]
 
 
-def among_the_others(scores: list[ConsensusScore], expected: Expected) -> Picture:
+def among_the_others(ladder: Ladder, expected: Expected) -> Picture:
     """Where the text would stand: the scores of all items in order, and its own with the interval."""
     others = {
         "type": "scatter",
         "mode": "lines",
         "line": {"color": "--edge"},
-        "x": [score.rank for score in scores],
-        "y": numbers(score.mean for score in scores),
+        "x": ladder.rank,
+        "y": numbers(ladder.mean),
         "name": _("items"),
         "hoverinfo": "skip",
     }
@@ -170,7 +211,7 @@ def among_the_others(scores: list[ConsensusScore], expected: Expected) -> Pictur
         "type": "scatter",
         "mode": "markers",
         "marker": {"color": "--c1", "size": 12},
-        "x": [scores[min(expected.rank, len(scores)) - 1].rank],
+        "x": [ladder.rank[min(expected.rank, len(ladder.rank)) - 1]],
         "y": numbers([expected.mean]),
         "error_y": {"type": "data", "array": numbers([Z_95 * expected.sd]), "color": "--c1"},
         "name": _("this text"),

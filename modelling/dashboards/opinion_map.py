@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from django.utils.translation import gettext as _
 
-from annotation.models import Project, Worker
+from annotation.models import Project
 from modelling.dashboards.addresses import workers_at
-from modelling.dashboards.answers import places
 from modelling.dashboards.axes import Axes, Axis, Floats
 from modelling.dashboards.pictures import DIGITS, Picture, Trace, axis, numbers, plain
-from modelling.dashboards.traits import Groups, groups
+from modelling.dashboards.traits import Answers, Groups, groups
 
 MOST_DRAWN = 2000  # workers, those with the most answers
 MOST_ELLIPSES = 150  # beyond, only the workers of the table's page have theirs
@@ -34,7 +33,9 @@ class Place:
 class Spot:
     """A worker in the map."""
 
-    worker: Worker
+    pk: int
+    code: str
+    traits: Answers
     answers: int
     place: Place
 
@@ -51,15 +52,15 @@ def places_on_map(axes: Axes) -> list[Place]:
     if len(rows) < 2:
         return []
     sd = np.sqrt(np.maximum(np.einsum("ucc->uc", axes.user_covariances(rows)), 0.0))
-    return [Place(*map(float, each)) for each in np.hstack((axes.users[rows].T, sd))]
+    return [Place(*each) for each in np.hstack((axes.users[rows].T, sd)).tolist()]
 
 
 def map_picture(project: Project, axes: Axes, spots: list[Spot], on_page: set[int], trait: str) -> Picture:
     """Workers by their two strongest components; an ellipse holds a worker's true place with probability one half."""
-    drawn = sorted(spots, key=lambda spot: (-spot.answers, spot.worker.pk))[:MOST_DRAWN]
-    vague = [spot.worker.pk for spot in drawn if len(drawn) <= MOST_ELLIPSES or spot.worker.pk in on_page]
+    drawn = sorted(spots, key=lambda spot: (-spot.answers, spot.pk))[:MOST_DRAWN]
+    vague = [spot.pk for spot in drawn if len(drawn) <= MOST_ELLIPSES or spot.pk in on_page]
     outlines = ellipses(axes, vague)
-    grouped = groups([spot.worker.traits for spot in drawn], trait) if trait else Groups([""], [0] * len(drawn))
+    grouped = groups([spot.traits for spot in drawn], trait) if trait else Groups([""], [0] * len(drawn))
     traces: list[Trace] = []
     for place, name in enumerate(grouped.names):
         members = [spot for spot, group in zip(drawn, grouped.of, strict=True) if group == place]
@@ -85,7 +86,7 @@ def _group_traces(
     project: Project, name: str, members: list[Spot], outlines: dict[int, Floats], look: dict[str, str]
 ) -> list[Trace]:
     """The ellipses of a group as one broken line, and its points."""
-    around = [outlines[spot.worker.pk] for spot in members if spot.worker.pk in outlines]
+    around = [outlines[spot.pk] for spot in members if spot.pk in outlines]
     lines = {
         "type": "scatter",
         "mode": "lines",
@@ -103,7 +104,7 @@ def _group_traces(
         "x": numbers(spot.place.x for spot in members),
         "y": numbers(spot.place.y for spot in members),
         "text": [_hover(spot) for spot in members],
-        "customdata": workers_at(project, [spot.worker.code for spot in members]),
+        "customdata": workers_at(project, [spot.code for spot in members]),
         "marker": {**look, "size": 8 if len(members) <= 200 else 5, "opacity": 0.85},
         "hovertemplate": "%{text}<extra></extra>",
     }
@@ -113,7 +114,7 @@ def _group_traces(
 def _hover(spot: Spot) -> str:
     told, place = _("%(n)d answers") % {"n": spot.answers}, spot.place
     where = f"{place.x:.2f} ± {place.x_sd:.2f} / {place.y:.2f} ± {place.y_sd:.2f}"
-    return f"<b>{plain(spot.worker.code)}</b><br>{told}<br>{where}"
+    return f"<b>{plain(spot.code)}</b><br>{told}<br>{where}"
 
 
 def _broken(parts: list[Floats]) -> list[float | None]:
@@ -123,11 +124,11 @@ def _broken(parts: list[Floats]) -> list[float | None]:
 
 def ellipses(axes: Axes, worker_ids: list[int]) -> dict[int, Floats]:
     """Outlines (corners, 2) of the half-probability regions of these workers on the two strongest components."""
-    rows, at = axes.strongest[:2], places(axes.fitted.worker_ids)
-    chosen = np.array([at[pk] for pk in worker_ids], dtype=np.int64)
+    rows = axes.strongest[:2]
+    chosen = np.array([axes.fitted.worker_at[pk] for pk in worker_ids], dtype=np.int64)
     if not len(chosen):
         return {}
-    root = np.linalg.cholesky(axes.user_covariances(rows)[chosen] + 1e-12 * np.eye(2))
+    root = np.linalg.cholesky(axes.user_covariances(rows, chosen) + 1e-12 * np.eye(2))
     angle = np.linspace(0.0, 2.0 * np.pi, CORNERS + 1)
     circle = HALF * np.stack((np.cos(angle), np.sin(angle)))  # (2, corners)
     outlines = axes.users[rows].T[chosen][:, None, :] + (root @ circle).swapaxes(1, 2)

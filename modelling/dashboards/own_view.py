@@ -57,7 +57,7 @@ def leanings(snapshot: ModelSnapshot, axes: Axes, user: int, known: set[str]) ->
     """Of the components in use, those on which the worker clearly stands to one side, in words they have read."""
     if not axes.used:
         return []
-    spread = np.sqrt(np.einsum("cc->c", axes.user_covariances(axes.used)[user]))
+    spread = np.sqrt(np.einsum("cc->c", axes.user_covariances(axes.used, np.array([user]))[0]))
     table = words_of(snapshot, axes.fitted.item_ids)
     found = []
     for row, sd in zip(axes.used, spread, strict=True):

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Project, Worker
 from modelling.dashboards.addresses import items_at
-from modelling.dashboards.answers import Ints, chances, places
+from modelling.dashboards.answers import Ints, chances
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.pictures import Picture, Table, axis, numbers, plain
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -74,7 +74,7 @@ class Own:
             Ranked(*row)
             for row in snapshot.scores.order_by("rank").values_list("item_id", "item__key", "item__text", "mean")
         ]
-        at = places(axes.fitted.item_ids)
+        at = axes.fitted.item_at
         self.items = np.array([at[each.item] for each in self.ranked], dtype=np.int64)
         self.mean = axes.fitted.model.predict_utilities(users=np.array([user]), items=self.items)[:, 0]
         self.consensus = np.array([each.mean for each in self.ranked])

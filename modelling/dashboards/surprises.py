@@ -8,7 +8,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Worker
-from modelling.dashboards.answers import Tally, chances, learned_from, places, surprise
+from modelling.dashboards.answers import Tally, chances, learned_from, surprise
 from modelling.dashboards.axes import Floats, axes_of
 from modelling.inputs import PREFERENCE
 from modelling.models import ModelSnapshot
@@ -83,7 +83,7 @@ class Log:
     ) -> "Log":
         fields = ("sequence", "item_lo", "item_hi", "choice", "response_ms")
         given = learned_from(snapshot).filter(worker=worker).order_by("-sequence")
-        at = places(fitted.item_ids)
+        at = fitted.item_at
         rows = [row for row in given.values_list(*fields)[:most] if row[1] in at and row[2] in at]
         a, b = (np.array([at[row[n]] for row in rows], dtype=np.int64) for n in (1, 2))
         expected = chances(fitted, np.full(len(rows), user), a, b)

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from django.core.paginator import Page, Paginator
@@ -13,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement, Project, Worker
 from modelling.dashboards.addresses import page_number, words_in
-from modelling.dashboards.answers import Tally, learned_from, places, tally_of
+from modelling.dashboards.answers import Tally, learned_from, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.flags import Flag, flags_of
 from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
@@ -45,18 +46,32 @@ class AskedOfWorkers:
         return cls(words, order if order in ORDERS else "judgements", trait, page_number(query))
 
 
-@dataclass(frozen=True)
+class Person(NamedTuple):
+    """As much of a worker as is asked of all of them: rows in full are made only for those on the page."""
+
+    pk: int
+    code: str
+    state: str
+    traits: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Row:
     """A worker. Shares are of the decided answers the version has learned from; None where it knows none."""
 
-    worker: Worker
+    worker: Person | Worker
     judgements: int
     decided: int = 0
     agreement: float | None = None
     foreseen: float | None = None
     seconds: float | None = None
     place: Place | None = None
-    flags: list[Flag] = field(default_factory=list)
+    known: "_Known | None" = field(default=None, repr=False)
+
+    @cached_property
+    def flags(self) -> list[Flag]:
+        """What stands out about them."""
+        return flags_of(self.known.tally, self.known.at[self.worker.pk]) if self.known else []
 
     @property
     def told(self) -> str:
@@ -117,13 +132,16 @@ def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedO
     chosen = [row for row in everyone if _matches(row, asked.words)]
     chosen.sort(key=lambda row: (ORDERS[asked.order][1](row), row.worker.pk))
     page = Paginator(chosen, PER_PAGE).get_page(asked.page)
+    in_full = Worker.objects.in_bulk([row.worker.pk for row in page])
+    shown = [replace(row, worker=in_full[row.worker.pk]) for row in page if row.worker.pk in in_full]
     traits = traits_in([row.worker.traits for row in everyone])
     pictures = _map(project, axes, chosen, page, asked.trait if asked.trait in traits else "") if axes else []
-    return WorkersPage(asked, list(page), page, len(everyone), traits, pair_of(axes) if axes else [], pictures)
+    return WorkersPage(asked, shown, page, len(everyone), traits, pair_of(axes) if axes else [], pictures)
 
 
 def _map(project: Project, axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
-    spots = [Spot(row.worker, row.judgements, row.place) for row in chosen if row.place]
+    drawn = ((row.worker, row) for row in chosen if row.place)
+    spots = [Spot(who.pk, who.code, who.traits, row.judgements, row.place) for who, row in drawn if row.place]
     return [map_picture(project, axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
 
 
@@ -131,10 +149,10 @@ def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: A
     """Every worker of the project. Two statements, and those that the version keeps in memory."""
     answers = learned_from(snapshot) if snapshot else Judgement.objects.answers().filter(project=project)
     given = Counter(dict(answers.order_by().values_list("worker").annotate(Count("pk"))))
-    workers = list(Worker.objects.filter(project=project))
+    workers = [Person(*row) for row in Worker.objects.filter(project=project).values_list(*Person._fields)]
     if snapshot is None or axes is None:
         return [Row(worker, given[worker.pk]) for worker in workers]
-    known = _Known(tally_of(snapshot), places_on_map(axes), places(axes.fitted.worker_ids))
+    known = _Known(tally_of(snapshot), places_on_map(axes), axes.fitted.worker_at)
     return [known.row(worker, given[worker.pk]) for worker in workers]
 
 
@@ -146,7 +164,7 @@ class _Known:
     stands: list[Place]
     at: dict[int, int]
 
-    def row(self, worker: Worker, given: int) -> Row:
+    def row(self, worker: Person, given: int) -> Row:
         place = self.at.get(worker.pk)
         if place is None:
             return Row(worker, given)
@@ -159,7 +177,7 @@ class _Known:
             foreseen=int(self.tally.foreseen[place]) / decided if decided else None,
             seconds=None if np.isnan(median) else median / 1000,
             place=self.stands[place] if self.stands else None,
-            flags=flags_of(self.tally, place),
+            known=self,
         )
 
 
