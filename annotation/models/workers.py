@@ -25,19 +25,18 @@ STILL_HERE = timedelta(minutes=15)
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def by_activity(self, now: datetime) -> dict[str, int]:
         """How many are at work now, have finished, have dropped out, or have withdrawn."""
-        given, lately = (
-            apps.get_model("annotation", "Judgement").objects.filter(worker=OuterRef("pk")),
-            now - STILL_HERE,
-        )
-        here = Exists(given.filter(created_at__gte=lately)) | Q(~Exists(given), joined_at__gte=lately)
-        active = Q(state="active")
+        given, since = apps.get_model("annotation", "Judgement").objects.order_by(), now - STILL_HERE
+        lately = given.filter(project__in=self.values("project"), created_at__gte=since).values("worker")
+        silent = ~Exists(given.filter(worker=OuterRef("pk")))
+        active, here = Q(state="active"), Q(pk__in=lately) | Q(silent, joined_at__gte=since)
         counts = self.aggregate(
             in_all=Count("pk", filter=active),
             active=Count("pk", filter=active & here),
             finished=Count("pk", filter=Q(state="finished")),
             withdrawn=Count("pk", filter=Q(state="withdrawn")),
         )
-        return {**counts, "dropped_out": counts.pop("in_all") - counts["active"]}
+        dropped_out = counts.pop("in_all") - counts["active"]
+        return {**counts, "dropped_out": dropped_out}
 
 
 class Worker(models.Model):

@@ -176,9 +176,8 @@ def _answering(fitted: Fitted, snapshot: ModelSnapshot) -> dict[tuple[str, str],
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     told = Worker.objects.filter(project=snapshot.project).exclude(traits={})
     for pk, traits in told.order_by().values_list("pk", "traits"):
-        place = fitted.worker_at.get(pk)
-        for question, answer in traits.items() if place is not None else ():
-            found[question, str(answer)].append(place)
+        for question, answer in traits.items() if pk in fitted.worker_at else ():
+            found[question, str(answer)].append(fitted.worker_at[pk])
     answers = Counter(question for question, _answer in found)
     return {
         (question, answer): at

@@ -55,9 +55,8 @@ def places_on_map(axes: Axes) -> list[Place]:
     return [Place(*each) for each in np.hstack((axes.users[rows].T, sd)).tolist()]
 
 
-def map_picture(project: Project, axes: Axes, spots: list[Spot], on_page: set[int], trait: str) -> Picture:
+def map_picture(project: Project, axes: Axes, drawn: list[Spot], on_page: set[int], trait: str) -> Picture:
     """Workers by their two strongest components; an ellipse holds a worker's true place with probability one half."""
-    drawn = sorted(spots, key=lambda spot: (-spot.answers, spot.pk))[:MOST_DRAWN]
     vague = [spot.pk for spot in drawn if len(drawn) <= MOST_ELLIPSES or spot.pk in on_page]
     outlines = ellipses(axes, vague)
     grouped = groups([spot.traits for spot in drawn], trait) if trait else Groups([""], [0] * len(drawn))

@@ -57,11 +57,10 @@ class Pair:
 
 
 class Ranked(NamedTuple):
-    """A ranked item: its id, key, text and consensus score."""
+    """A ranked item: its id, key and consensus score."""
 
     item: int
     key: str
-    text: str
     mean: float
 
 
@@ -70,10 +69,8 @@ class Own:
 
     def __init__(self, snapshot: ModelSnapshot, axes: Axes, user: int) -> None:
         self.snapshot, self.axes, self.user = snapshot, axes, user
-        self.ranked = [
-            Ranked(*row)
-            for row in snapshot.scores.order_by("rank").values_list("item_id", "item__key", "item__text", "mean")
-        ]
+        rows = snapshot.scores.order_by("rank").values_list("item_id", "item__key", "mean")
+        self.ranked = [Ranked(*row) for row in rows]
         at = axes.fitted.item_at
         self.items = np.array([at[each.item] for each in self.ranked], dtype=np.int64)
         self.mean = axes.fitted.model.predict_utilities(users=np.array([user]), items=self.items)[:, 0]
@@ -150,12 +147,13 @@ def beside_picture(own: Own, project: Project) -> Picture:
         "line": {"color": "--edge", "dash": "dash", "width": 1}, "hoverinfo": "skip", "showlegend": False,
     }  # fmt: skip
     items = [own.ranked[place] for place in shown]
+    texts = dict(own.snapshot.scores.order_by("rank").values_list("item_id", "item__text")[: len(items)])
     points = {
         "type": "scatter",
         "mode": "markers",
         "x": numbers(own.consensus[place] for place in shown),
         "y": numbers(own.mean[place] for place in shown),
-        "text": [f"{plain(item.key)}: {plain(item.text)}" for item in items],
+        "text": [f"{plain(item.key)}: {plain(texts[item.item])}" for item in items],
         "customdata": items_at(project, [item.item for item in items]),
         "marker": {"color": "--c1", "size": 7 if len(items) <= 200 else 4, "opacity": 0.75},
         "hovertemplate": "<b>%{text}</b><br>%{x:.2f} → %{y:.2f}<extra></extra>",

@@ -17,7 +17,7 @@ from modelling.dashboards.addresses import page_number, words_in
 from modelling.dashboards.answers import Tally, learned_from, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.flags import Flag, flags_of
-from modelling.dashboards.opinion_map import Place, Spot, map_picture, pair_of, places_on_map
+from modelling.dashboards.opinion_map import MOST_DRAWN, Place, Spot, map_picture, pair_of, places_on_map
 from modelling.dashboards.pictures import Picture
 from modelling.dashboards.traits import traits_in
 from modelling.models import ModelSnapshot
@@ -140,8 +140,12 @@ def workers_page(project: Project, snapshot: ModelSnapshot | None, asked: AskedO
 
 
 def _map(project: Project, axes: Axes, chosen: list[Row], page: Page, trait: str) -> list[Picture]:
-    drawn = ((row.worker, row) for row in chosen if row.place)
-    spots = [Spot(who.pk, who.code, who.traits, row.judgements, row.place) for who, row in drawn if row.place]
+    placed = sorted((row for row in chosen if row.place), key=lambda row: (-row.judgements, row.worker.pk))
+    spots = [
+        Spot(row.worker.pk, row.worker.code, row.worker.traits, row.judgements, row.place)
+        for row in placed[:MOST_DRAWN]
+        if row.place
+    ]
     return [map_picture(project, axes, spots, {row.worker.pk for row in page}, trait)] if spots else []
 
 
