@@ -76,6 +76,41 @@ def test_an_interval_among_others_is_of_the_distance_from_their_mean():
     assert_allclose(several, intervals.sd(users[:1], mixed), rtol=1e-9)
 
 
+def test_the_mean_of_the_others_is_the_same_in_any_order_and_when_others_were_asked_for_between():
+    crowd = make_crowd(seed=4, features=True)
+    model = fitted(crowd.labels, X_items=crowd.X, n_inducing_items=8)
+    _, first = model.predict_utilities(return_std=True, among=[3, 5, 11])
+    _, turned = model.predict_utilities(return_std=True, among=[11, 3, 5])
+    _, others = model.predict_utilities(return_std=True, among=[3, 5, 10])
+    _, again = model.predict_utilities(return_std=True, among=[3, 5, 11])
+    assert_allclose(turned, first, rtol=1e-12)
+    assert_allclose(again, first, rtol=0)
+    assert not np.allclose(others, first, rtol=1e-6)
+    new = {"X_items": crowd.X[:1] + 0.3, "return_std": True}
+    _, known = model.predict_utilities(items=[2], among=[3, 5, 11], **new)
+    _, beside_new = model.predict_utilities(items=[2], among=[3, 5, 12], **new)
+    assert_allclose(known[0], first[2], rtol=1e-12)
+    assert not np.allclose(beside_new, known, rtol=1e-6)
+
+
+@pytest.mark.parametrize("finish", [False, True])
+def test_gaps_are_differences_of_utilities(crowd, finish, monkeypatch):
+    monkeypatch.setattr("modelling.crowdgppl.rest.CHUNK_PAIRS", 7)
+    model = fitted(crowd.labels, finish=finish)
+    u, a, b = crowd.held.u[:40], crowd.held.a[:40], crowd.held.b[:40]
+    F = model.predict_utilities()
+    assert_allclose(model.predict_gaps(u, a, b), F[a, u] - F[b, u], rtol=1e-9, atol=1e-12)
+
+
+def test_what_reads_alike_is_the_same_however_many_items_are_looked_at_together(monkeypatch):
+    crowd = make_crowd(seed=4, features=True)
+    model = fitted(crowd.labels, X_items=crowd.X, n_inducing_items=8)
+    at_once = model.similarity([2, 12], X_items=crowd.X[:1])
+    monkeypatch.setattr("modelling.crowdgppl.predictions.KNOWN_AT_ONCE", 5)
+    assert_allclose(model.similarity([2, 12], X_items=crowd.X[:1]), at_once, rtol=1e-12)
+    assert_allclose([at_once[0, 2], at_once[1, 0]], 1.0, rtol=1e-12)
+
+
 def test_a_stranger_is_as_unsure_as_a_user_without_labels(crowd):
     model = fitted(crowd.labels, n_users=31)
     _, sd = model.predict_utilities(users=[30, 31], X_users=np.zeros((1, 1)), return_std=True)

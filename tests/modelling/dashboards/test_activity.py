@@ -1,5 +1,6 @@
 """How the study goes, counted again by other means; and the ranking that an owner has opened to everybody."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -10,7 +11,7 @@ from django.test import Client
 from annotation import services
 from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from annotation.services import Receipt
-from modelling.dashboards.activity import activity_page, advice, agreement_of
+from modelling.dashboards.activity import activity_page, advice, agreement_of, over_time
 from modelling.dashboards.freshness import freshness_of
 from modelling.models import ModelSnapshot
 
@@ -51,6 +52,15 @@ def test_answers_of_one_minute_stand_on_an_axis_of_minutes(
     first, last = (datetime.fromisoformat(time) for time in picture.layout["xaxis"]["range"])
     assert (at - first, last - at) == (timedelta(minutes=3), timedelta(minutes=3))
     assert picture.traces[0]["width"] == 54_000
+
+
+def test_answers_of_days_are_put_together_by_the_hour_and_of_weeks_by_the_day() -> None:
+    of_two_days = over_time(Counter({"2026-03-01 09:05": 2, "2026-03-01 09:59": 1, "2026-03-02 10:00": 4}))
+    assert of_two_days.table.rows == [["2026-03-01T09:00:00+00:00", 3, 3], ["2026-03-02T10:00:00+00:00", 4, 7]]
+    assert of_two_days.traces[0]["name"] == "per hour"
+    of_a_week = over_time(Counter({"2026-03-01 23:59": 2, "2026-03-08 00:00": 1}))
+    assert of_a_week.table.rows == [["2026-03-01T00:00:00+00:00", 2, 2], ["2026-03-08T00:00:00+00:00", 1, 3]]
+    assert over_time(Counter()).table.rows == []
 
 
 def test_the_advice_names_what_is_missing(project: Project) -> None:
