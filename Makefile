@@ -37,11 +37,11 @@ run: $(VENV)/.runtime  ## install, migrate, load the demo and serve it (PORT=800
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
 test: $(VENV)/.dev  ## install and pass every test, those that touch rows on both databases
-	@$(BIN)/python -m pytest -p tests.on_postgres -m "database and not browser" -n 2
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -p tests.on_postgres -m "database and not browser" -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-fast: $(VENV)/.dev  ## the part of the tests that needs no browser, PostgreSQL or long fit
-	@$(BIN)/python -m pytest -m "not browser and not slow" -n 2
+	@$(BIN)/python -m pytest -m "not browser and not slow" -n 2 --dist worksteal
 
 check: $(VENV)/.dev  ## style, types, templates, import walls, missing migrations
 	@$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+ROOM = 2 * 2**30  # bytes; the whole suite leaves well below one gigabyte
 
 def find_bin() -> Path | None:
     """The folder of the newest PostgreSQL server programs on this machine."""
@@ -23,8 +24,14 @@ def as_server_user(*command: object) -> list[str]:
     return ["runuser", "-u", "postgres", "--", *words] if os.geteuid() == 0 else words
 
 
+def roomy_memory() -> Path | None:
+    """Where files live in memory, if there is room: what a test commits need not outlive the machine."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else None
+
+
 def start(bin_dir: Path) -> str:
-    folder = Path(tempfile.mkdtemp(prefix="concord-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="concord-postgres-", dir=roomy_memory()))
     if os.geteuid() == 0:
         os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
     with socket.socket() as probe:

@@ -33,7 +33,7 @@ from tests.drills.together import timed, together
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 LONG = os.environ.get("DRILLS") == "long"
-IDS, SENDS = (200, 20) if LONG else (20, 20)
+IDS, SENDS = (200, 20) if LONG else (8, 20)
 OTHER_PAYLOADS = 1000 if LONG else 100
 PAIRS = 500 if LONG else 40
 WORKERS, REDUNDANCY, ROUNDS = 64, 3, 100 if LONG else 2

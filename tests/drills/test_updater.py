@@ -61,7 +61,7 @@ def assert_all_is_well(project: Project) -> None:
 
 def test_readers_see_whole_versions_only_while_many_are_published(study: Project) -> None:
     """P22: 8 readers at 50 Hz and 1,000 publishes in the long form."""
-    rng, publishes = Random(1), 1000 if LONG else 25
+    rng, publishes = Random(1), 1000 if LONG else 10
     claiming._make_missing_states()
     with Updater(), reading(study, 8 if LONG else 2, len(TEXTS)) as seen:
         wait_for(study, 1, START_SECONDS)

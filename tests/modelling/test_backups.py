@@ -22,7 +22,7 @@ from tests.drills.install import Install
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-HOW_MANY = 20 if os.environ.get("DRILLS") == "long" else 3
+HOW_MANY = 20 if os.environ.get("DRILLS") == "long" else 2
 
 
 @pytest.fixture
