@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOM = 2 * 2**30  # bytes; the whole suite leaves well below one gigabyte
 
+
 def find_bin() -> Path | None:
     """The folder of the newest PostgreSQL server programs on this machine."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]), reverse=True)

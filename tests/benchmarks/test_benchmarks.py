@@ -230,7 +230,8 @@ def test_a_size_is_drawn_in_chunks_of_whole_users_in_order(monkeypatch):
 
 
 @pytest.mark.slow
-def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys):
+def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(people, "COMPONENTS", 3)
     people.main(["--quick", "--results", str(tmp_path)])
     result = printed(capsys)
     assert set(result) > {"traits_that_matter", "traits_that_do_not", "clickers", "no_clickers", "met"}
