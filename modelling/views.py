@@ -80,12 +80,13 @@ def dashboard(template: str) -> Callable[[Callable[..., Facts]], View]:
 def _table_of_picture(request: ResearcherRequest, facts: Facts, freshness: Freshness) -> HttpResponse:
     """The numbers of one of the page's pictures, as a file that names the version; the audit says who took it."""
     name = request.GET["csv"]
-    pictures = [picture for fact in facts.values() for picture in getattr(fact, "pictures", [])]
-    for picture in pictures:
+    pictures = [(fact, picture) for fact in facts.values() for picture in getattr(fact, "pictures", [])]
+    for fact, picture in pictures:
         if picture.name == name and picture.table:
-            told = {"picture": name, "version": freshness.revision, "page": request.path}
+            version = getattr(fact, "revision", freshness.revision)
+            told = {"picture": name, "version": version, "page": request.path}
             audit(freshness.project, request.user, "exported the numbers of a picture", told)
-            file = f"{freshness.project.slug}-{name}-v{freshness.revision}"
+            file = f"{freshness.project.slug}-{name}-v{version}"
             return responses.csv_response(responses.table_csv(file, picture.table.columns, picture.table.rows))
     raise Http404(_("There is no such table."))
 

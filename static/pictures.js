@@ -3,6 +3,8 @@
 (() => {
   "use strict";
   const OPTIONS = { displayModeBar: false, responsive: true };
+  const PAPER = window.matchMedia("print");
+  const PAPER_WIDTH = 680; // of a column on A4; a sheet of paper is not measured before it is printed
 
   const style = () => getComputedStyle(document.documentElement);
 
@@ -22,13 +24,13 @@
     font: { color: "--ink", size: 13 },
     hoverlabel: { bgcolor: "--surface", bordercolor: "--edge", font: { color: "--ink" }, align: "left" },
     margin: { t: 16, r: 16, b: 48, l: 56 },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", font: { size: 11 } },
     hovermode: "closest",
     dragmode: false,
   };
 
   const layoutOf = (name, layout) => {
-    const whole = { ...LAYOUT, ...layout, uirevision: name };
+    const whole = { ...LAYOUT, ...layout, uirevision: name, ...(PAPER.matches ? { width: PAPER_WIDTH } : {}) };
     for (const key of ["xaxis", "yaxis", "xaxis2", "yaxis2"]) {
       if (key in layout || !key.endsWith("2")) whole[key] = { ...AXIS, ...layout[key] };
     }
@@ -42,6 +44,7 @@
     const figure = JSON.parse(document.getElementById(`figure-${name}`).textContent);
     const colours = style();
     const drawn = Boolean(canvas.data);
+    canvas.style.height = `${figure.layout.height}px`; // plotly forgets it when the window changes
     window.Plotly.react(
       canvas, coloured(figure.data, colours), coloured(layoutOf(name, figure.layout), colours), OPTIONS,
     );
@@ -57,8 +60,8 @@
   };
 
   const save = (button) => {
-    const name = button.closest("[data-picture]").dataset.picture;
-    window.Plotly.downloadImage(`canvas-${name}`, { format: button.dataset.format, filename: `concord-${name}`, scale: 2 });
+    const { picture: name, file } = button.closest("[data-picture]").dataset;
+    window.Plotly.downloadImage(`canvas-${name}`, { format: button.dataset.format, filename: file, scale: 2 });
   };
 
   const drawAll = () => document.querySelectorAll("[data-picture]").forEach(draw);
@@ -69,5 +72,6 @@
   });
   document.addEventListener("live:replaced", drawAll);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  PAPER.addEventListener("change", drawAll);
   drawAll();
 })();

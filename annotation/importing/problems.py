@@ -81,7 +81,8 @@ class Problems:
         """Goes on only with a file without problems."""
         if self.total:
             title = ngettext("The file has %(count)s problem.", "The file has %(count)s problems.", self.total)
-            raise ImportRefused(title % {"count": f"{self.total:,}"}, self.first, self.total)
+            by_line = sorted(self.first, key=lambda problem: problem.line)
+            raise ImportRefused(title % {"count": f"{self.total:,}"}, by_line, self.total)
 
 
 def quoted(value: str) -> str:

@@ -34,7 +34,7 @@ def losses_picture(versions: list[tuple[int, dict[str, Sums]]]) -> Picture:
         }
         for method in methods
     ]
-    layout = {"xaxis": axis(_("Version")), "yaxis": axis(_("Log loss so far")), "legend": _BELOW}
+    layout = {"xaxis": axis(_("Version"), type="category"), "yaxis": axis(_("Log loss so far")), "legend": _BELOW}
     table = Table(
         [_("Version"), *(str(method.label) for method in methods)],
         [[number, *(_mean(sums[method]) for method in methods)] for number, sums in kept],

@@ -216,7 +216,7 @@ def history_picture(history: list[ConsensusScore]) -> Picture:
         "first": first.mean, "a": first.snapshot.number, "last": last.mean, "b": last.snapshot.number,
     }  # fmt: skip
     layout = {
-        "xaxis": axis(_("Version"), type="category"), "yaxis": axis(_("Score")), "showlegend": False,
+        "xaxis": axis(_("Version"), type="category", showgrid=False), "yaxis": axis(_("Score")), "showlegend": False,
     }  # fmt: skip
     columns = [_("Version"), _("Judgements in all"), _("Score"), "sd", _("Rank"), _("Judgements of it")]
     rows = [
@@ -249,7 +249,7 @@ def people_picture(more: list[Liking], less: list[Liking], project: Project) -> 
     }
     words = _("Predicted difference from the crowd of %(n)d workers, with 95 %% intervals.") % {"n": len(people)}
     layout = {
-        "xaxis": axis(_("Difference from the crowd"), zeroline=True),
+        "xaxis": axis(_("Difference"), zeroline=True),
         "yaxis": {"autorange": "reversed", "type": "category"},
         "showlegend": False,
     }

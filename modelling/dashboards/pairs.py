@@ -122,5 +122,6 @@ def matrix_picture(items: list[Item], p: NDArray[np.float64]) -> Picture:
     words = _("How probably each of %(n)d items wins against each other; the table below says it in numbers.") % {
         "n": len(items)
     }
-    layout = {"yaxis": {"autorange": "reversed", "type": "category"}, "xaxis": {"type": "category", "side": "top"}}
+    by_key = {"type": "category", "showgrid": False}
+    layout = {"yaxis": {**by_key, "autorange": "reversed"}, "xaxis": {**by_key, "side": "top"}}
     return Picture("pairs", _("Probability that the row wins against the column"), words, [trace], layout, 480)

@@ -186,9 +186,8 @@ def causes_picture(preferences: list[Preference]) -> Picture:
     words = _("What makes the %(n)d largest differences; the table below says it in numbers.") % {"n": len(keys)}
     layout = {
         "barmode": "relative",
-        "xaxis": axis(_("Difference from the crowd")),
+        "xaxis": axis(_("Difference")),
         "yaxis": {"autorange": "reversed", "type": "category"},
-        "legend": {"orientation": "h", "y": -0.2},
     }
     rows = [
         [each.score.item.key, *(round(cause.value, 3) for cause in each.causes), round(each.rest, 3)]

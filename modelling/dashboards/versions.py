@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Item, Project
-from modelling.dashboards.traces import Trace, trace_of
+from modelling.dashboards.pictures import Picture
+from modelling.dashboards.traces import bound_picture
 from modelling.forms import Explained, explained
 from modelling.model_settings import ModelSettings
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
@@ -67,13 +68,18 @@ class VersionPage:
     remarks: list[str]
     settings: list[Explained]
     warnings: list[str]
-    trace: Trace | None
+    pictures: list[Picture]
     parts: list[Part]
     before: ModelSnapshot | None
     after: ModelSnapshot | None
     shown: bool
     pinned: bool
     knows_the_erased: bool
+
+    @property
+    def revision(self) -> int:
+        """The version that the page's pictures speak of, whichever is shown elsewhere."""
+        return self.snapshot.number
 
 
 @dataclass(frozen=True)
@@ -169,13 +175,14 @@ def version_page(snapshot: ModelSnapshot) -> VersionPage:
     state, told = _state_of(snapshot.project), snapshot.diagnostics
     remarks = Remarks.of(snapshot.project, state)
     siblings = ModelSnapshot.objects.filter(project=snapshot.project).defer("diagnostics")
+    bound = bound_picture(told.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None
     return VersionPage(
         snapshot=snapshot,
         left_out=left_out(snapshot),
         remarks=remarks.about(snapshot),
         settings=explained(ModelSettings.of(snapshot.settings)),
         warnings=[str(warning) for warning in told.get("warnings", [])],
-        trace=trace_of(told.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None,
+        pictures=[bound] if bound else [],
         parts=parts_of(told.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),
         after=siblings.filter(number__gt=snapshot.number).last(),

@@ -12,7 +12,7 @@ from annotation.models import AuditEntry, EventHead, Judgement, Project, User, W
 from annotation.services import Receipt
 from modelling import arrays, updating, versions
 from modelling.dashboards.freshness import freshness_of
-from modelling.dashboards.traces import trace_of
+from modelling.dashboards.traces import bound_picture
 from modelling.dashboards.versions import PARTS, comparison, parts_of, version_page, versions_page
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.verification import problems_of
@@ -172,7 +172,7 @@ def test_the_details_hold_everything_that_explains_a_version(
         assert words in text
     page = version_page(snapshot)
     assert [(part.name, part.percent) for part in page.parts] == [("reading what is new", 33.3), ("learning", 100.0)]
-    assert "<polyline" in text
+    assert [picture.name for picture in page.pictures] == ["bound"]
 
 
 @pytest.mark.parametrize(
@@ -218,16 +218,24 @@ def test_changed_settings_and_items_that_came_are_said(project: Project, three: 
     assert compared.between.refits == 1
 
 
-def test_a_trace_needs_two_finite_values() -> None:
-    assert trace_of([]) is None
-    assert trace_of([1.0]) is None
-    assert trace_of([1.0, float("nan")]) is None
-    flat = trace_of([2.0, 2.0])
-    assert flat is not None
-    assert [point.value for point in flat.points] == [2.0, 2.0]
-    long = trace_of(list(range(500)))
-    assert long is not None
-    assert (long.points[0].iteration, long.points[-1].iteration, len(long.points)) == (1, 500, 30)
+def test_a_picture_of_the_bound_needs_two_finite_values() -> None:
+    assert bound_picture([]) is None
+    assert bound_picture([1.0]) is None
+    assert bound_picture([1.0, float("nan")]) is None
+    flat = bound_picture([2.0, 2.0])
+    assert flat is not None and flat.table is not None
+    assert flat.table.rows == [[1, 2.0], [2, 2.0]]
+    long = bound_picture(list(range(500)))
+    assert long is not None and long.table is not None
+    assert (long.table.rows[0], long.table.rows[-1], len(long.table.rows)) == ([1, 0.0], [500, 499.0], 30)
+
+
+def test_the_file_of_the_bound_is_named_by_the_version_of_its_page(
+    three: list[ModelSnapshot], owner: User, log_in: Callable[[User], Client]
+) -> None:
+    ModelSnapshot.objects.filter(pk=three[0].pk).update(kind="refit", diagnostics={"bounds": [-3.0, -2.0]})
+    answer = log_in(owner).get("/projects/pets/model/versions/1/?csv=bound")
+    assert answer["Content-Disposition"] == 'attachment; filename="pets-bound-v1.csv"'
 
 
 # Throwing away
