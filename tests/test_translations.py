@@ -1,50 +1,64 @@
-"""The German of the workers' pages: complete, compiled, and its numbers in place. Needs no gettext tools."""
+"""The German of every page: complete, compiled, and its numbers in place. Needs no gettext tools."""
 
+import ast
 import gettext
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.test import Client
 from django.utils import translation
+from django.utils.translation.template import templatize
 
 from annotation import payloads, refusals
 from annotation.models import Project
 from annotation.refusals import Refused
 
-CATALOGUE = Path(settings.BASE_DIR) / "locale" / "de" / "LC_MESSAGES" / "django"
-WORKER_PAGES = [f"annotation/{page}" for page in ("judge", "welcome", "thanks", "not_open", "_help", "_deliver")]
-MODEL_PAGES = [
-    f"modelling/{page}"
-    for page in (
-        "model", "_model", "_compare_form", "_versions_table", "version", "_version", "_pin", "_version_origin",
-        "_version_course", "compare", "_compare", "_moves", "model_settings", "_search", "_search_table", "_freshness",
-        "_progress", "_no_arrays", "no_arrays", "_scoreboard",
-    )
-]  # fmt: skip
+ROOT = Path(settings.BASE_DIR)
+CATALOGUE = ROOT / "locale" / "de" / "LC_MESSAGES" / "django"
+TEMPLATES = sorted(path for path in (ROOT / "templates").rglob("*") if path.suffix in {".html", ".txt"})
+# What scripts read (the API) and what only the administration shows (help texts of rows) stays in English.
+ENGLISH = re.compile(r"(annotation|modelling)/(admin|api/(?!pages|forms)|models/|migrations/)")
+MODULES = sorted(path for room in ("annotation", "modelling") for path in (ROOT / room).rglob("*.py"))
+PAGES = [path for path in MODULES if not ENGLISH.match(path.relative_to(ROOT).as_posix())]
+SAID = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
 ENTRY = re.compile(
     r'^msgid "(.+)"\n(?:msgid_plural "(.+)"\n)?msgstr(?:\[0\])? "(.*)"\n(?:msgstr\[1\] "(.*)"\n)?', re.MULTILINE
 )
-TRANSLATE = re.compile(r"""\{% translate (["'])(.+?)\1 %\}""")
-PLACE = re.compile(r"\{\w+\}|%\(\w+\)s")
+IN_TEMPLATE = re.compile(r"""(?:_|gettext)\(\s*u?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+PLACE = re.compile(r"\{\w+\}|%\(\w+\)[.\d]*[a-zA-Z]")
 
 
 def catalogue() -> dict[tuple[str, int], str]:
     """The readable catalogue: German by the English string and the number of the plural form."""
-    found = ENTRY.findall(CATALOGUE.with_suffix(".po").read_text(encoding="utf-8"))
+    lines = CATALOGUE.with_suffix(".po").read_text(encoding="utf-8")
+    found = [[words.replace('\\"', '"').replace("\\n", "\n") for words in entry] for entry in ENTRY.findall(lines)]
     singular = {(english, 0): german for english, _plural, german, _germans in found}
     return singular | {(english, 1): germans for english, plural, _german, germans in found if plural}
 
 
-def words_of(page: str) -> set[str]:
-    source = (Path(settings.BASE_DIR) / "templates" / f"{page}.html").read_text(encoding="utf-8")
-    return {words for _quote, words in TRANSLATE.findall(source)}
+def words_of(path: Path) -> set[str]:
+    """Every string for people that a template or a module names."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return {ast.literal_eval(quoted) for quoted in IN_TEMPLATE.findall(templatize(source))}
+    return set(_said_in(ast.parse(source)))
 
 
-@pytest.mark.parametrize("page", WORKER_PAGES + MODEL_PAGES)
-def test_every_string_of_a_workers_page_and_of_the_models_pages_is_in_the_german_catalogue(page: str) -> None:
-    assert words_of(page) - {english for (english, _form), german in catalogue().items() if german} == set()
+def _said_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(words)), *_rest]) if name in SAID:
+                yield words
+
+
+@pytest.mark.parametrize("paths", [TEMPLATES, PAGES], ids=["templates", "modules"])
+def test_every_string_of_every_page_is_in_the_german_catalogue(paths: list[Path]) -> None:
+    german = {english for (english, _form), german in catalogue().items() if german}
+    missing = {(path.name, words) for path in paths for words in words_of(path) - german}
+    assert missing == set()
 
 
 def test_every_refusal_a_worker_can_meet_is_said_in_german() -> None:
@@ -67,7 +81,13 @@ def test_the_compiled_catalogue_says_what_the_readable_one_says() -> None:
 
 
 def test_a_translation_keeps_the_places_for_numbers() -> None:
-    assert [words for words in catalogue().items() if places(words[0][0]) != places(words[1])] == []
+    plurals = {entry[0]: entry[1] for entry in ENTRY.findall(CATALOGUE.with_suffix(".po").read_text(encoding="utf-8"))}
+    wrong = []
+    for (english, form), german in catalogue().items():
+        said = plurals[english] if form else english
+        if places(said) != places(german):
+            wrong.append((said, german))
+    assert wrong == []
 
 
 def places(words: str) -> list[str]:

@@ -128,7 +128,7 @@ IMPORT_MAX_BYTES = 50_000_000
 IMPORT_MAX_ROWS = 200_000
 
 # Words and times
-LANGUAGE_CODE = "en"
+LANGUAGE_CODE = os.environ.get("CONCORD_LANGUAGE", "en")  # of researchers' pages; a study says its own
 LANGUAGES = [("en", _("English")), ("de", _("German"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True

@@ -131,7 +131,7 @@ def test_the_style_sheet_loads_nothing() -> None:
 
 
 def colours(scheme: str) -> dict[str, str]:
-    light, dark = CSS.split("/* Ground")[0].split("@media (prefers-color-scheme: dark)")
+    light, dark = CSS.split("/* Ground")[0].split("@media screen and (prefers-color-scheme: dark)")
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark))
 
 

@@ -223,10 +223,12 @@ def test_a_picture_of_the_bound_needs_two_finite_values() -> None:
     assert bound_picture([1.0]) is None
     assert bound_picture([1.0, float("nan")]) is None
     flat = bound_picture([2.0, 2.0])
-    assert flat is not None and flat.table is not None
+    assert flat is not None
+    assert flat.table is not None
     assert flat.table.rows == [[1, 2.0], [2, 2.0]]
     long = bound_picture(list(range(500)))
-    assert long is not None and long.table is not None
+    assert long is not None
+    assert long.table is not None
     assert (long.table.rows[0], long.table.rows[-1], len(long.table.rows)) == ([1, 0.0], [500, 499.0], 30)
 
 
