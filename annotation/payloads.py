@@ -4,8 +4,10 @@ import json
 import math
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from annotation.refusals import Refused
@@ -25,6 +27,10 @@ class Empty(Unreadable):
 class TooBig(Unreadable):
     status = 413
     title = _("The answer was too large.")
+
+    def said(self) -> str:
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1000
+        return gettext("The answer was too large: at most %(most)s kB are taken.") % {"most": most}
 
 
 class NotJson(Unreadable):

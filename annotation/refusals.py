@@ -13,6 +13,7 @@ class Refused(Exception):
 
     status = 400
     code = "refused"
+    retry_seconds = 1  # where it is about haste
     title = _("That could not be saved.")
     detail = _("Nothing was changed. Reload the page and go on.")
 

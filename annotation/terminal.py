@@ -11,7 +11,7 @@ import sys
 import textwrap
 import time
 from argparse import SUPPRESS, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from typing import Any, NoReturn, TextIO
@@ -66,6 +66,27 @@ class TeachingFormatter(DjangoHelpFormatter, RawDescriptionHelpFormatter):
     """Examples keep their lines."""
 
 
+class TeachingParser(CommandParser):
+    """Takes words and options in any order; what it cannot understand is an object too, where JSON was asked for."""
+
+    asked: Sequence[str] = ()
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.asked = args or ()
+        return self.parse_intermixed_args(args, namespace)
+
+    def error(self, message: str) -> Any:
+        if self.called_from_command_line and "--json" in self.asked:
+            words = f"{message[:1].upper()}{message[1:]}. Nothing was done."
+            sys.stdout.write(refusal(words, WRONG_CALL) + "\n")
+        super().error(message)
+
+
+def refusal(words: str, code: int) -> str:
+    """The one JSON object of a command that could not be carried out."""
+    return json.dumps({"error": words, "exit_code": code}, ensure_ascii=False)
+
+
 class TerminalCommand(BaseCommand):
     """A command that teaches by --help, answers as words or as JSON, and whose exit code can be relied on."""
 
@@ -80,6 +101,7 @@ class TerminalCommand(BaseCommand):
         shown = "\n".join(f"  manage.py {example}" for example in self.examples)
         kwargs |= {"formatter_class": TeachingFormatter, "epilog": f"examples:\n{shown}\n\n{CODES}"}
         parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.__class__ = TeachingParser  # Django names the class of its parsers itself
         parser.description = textwrap.fill(self.help, WIDTH)
         for action in parser._actions:
             if "--skip-checks" in action.option_strings:
@@ -141,7 +163,7 @@ class TerminalCommand(BaseCommand):
 
     def _end(self, words: str, code: int) -> NoReturn:
         if self.as_json:
-            self.stdout.write(json.dumps({"error": words, "exit_code": code}, ensure_ascii=False))
+            self.stdout.write(refusal(words, code))
         self.stderr.write(words)
         sys.exit(code)
 

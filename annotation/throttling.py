@@ -18,6 +18,7 @@ LETTERS = 3  # to one mailbox in an hour
 GUESSES = 10  # at one account's password in a quarter of an hour
 INVITATIONS = 60  # by one owner in an hour
 ACCEPTANCES = 30  # from one address in a minute
+EXPORTS = 100  # small files that one person takes in an hour; large ones are counted by their rows
 CALLS_PER_SECOND = 100  # of one API token: a front end for a whole crowd, or a script in a hurry
 
 
@@ -52,6 +53,10 @@ def too_many_invitations(user: int) -> bool:
 
 def too_many_acceptances(request: HttpRequest) -> bool:
     return _count(f"acceptances-{request.META.get('REMOTE_ADDR', '')}", seconds=60) > ACCEPTANCES
+
+
+def too_many_exports(user: int) -> bool:
+    return _count(f"exports-{user}", seconds=3600) > EXPORTS
 
 
 def too_many_calls(token: int) -> bool:

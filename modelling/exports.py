@@ -35,6 +35,10 @@ def exports(request: ResearcherRequest, project: Project) -> HttpResponseBase:
         return _answer(request, project, **form.cleaned_data)
     except NoExport as refusal:
         return _page(request, project, refusal=str(refusal), status=422)
+    except requests.TooManyFiles as many:
+        answer = _page(request, project, refusal=many.said(), status=many.status)
+        answer["Retry-After"] = str(many.retry_seconds)
+        return answer
 
 
 def _answer(
@@ -47,6 +51,7 @@ def _answer(
     if export.rows > requests.AT_ONCE:
         asked = requests.ask(project=project, user=request.user, point=point, what=what, format=format)
         return _asked(request, project, asked)
+    requests.count_small(request.user)
     told = {"version": export.version, "as_of_seq": export.as_of_seq, "format": format}
     audit(project, request.user, f"exported {what}", told)
     return Download(export.name, export.pieces(), export.content_type)

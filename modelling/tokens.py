@@ -52,5 +52,11 @@ def revoke_token(*, token: ApiToken, user: User) -> None:
         audit(token.project, user, "revoked an API token", {"token": token.prefix})
 
 
+def revoke_all_of(user: User) -> None:
+    """No token of this person opens anything any more: whoever had their mailbox or password may have made one."""
+    for token in ApiToken.objects.usable(timezone.now()).filter(user=user):
+        revoke_token(token=token, user=user)
+
+
 def _digest(words: str) -> str:
     return hashlib.sha256(words.encode()).hexdigest()

@@ -1,10 +1,13 @@
 """What went wrong, in words for the people who run a study. Names of errors and tracebacks belong to the log."""
 
 import errno
+import os
+import re
+import resource
 
 import numpy as np
 from django.db import DatabaseError
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext, gettext_noop
 
 from modelling.model_settings import Unusable
 
@@ -12,9 +15,10 @@ FEW_ITEMS = gettext_noop("Waiting: a ranking needs at least two items that are s
 NO_LABELS = gettext_noop("Waiting for the first judgements. Skipped pairs and answers taken back do not count.")
 
 TOO_LARGE = gettext_noop(
-    "This study is too large for the memory limit of the model: fewer components or inducing points need less. "
-    "The last good version is shown."
+    "This study is too large: the model may use at most %(most)s MB of memory here. Fewer components or inducing "
+    "points need less. The last good version is shown."
 )
+LIMITED = re.compile(re.escape(TOO_LARGE).replace(re.escape("%(most)s"), r"([\d,]+)"))
 KILLED = gettext_noop(
     "The update was stopped from outside several times in a row: this study may be too large for the memory limit of "
     "this machine. It is tried again every ten minutes; the last good version is shown."
@@ -36,10 +40,6 @@ NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate m
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class TooLarge(MemoryError):
-    """The fit would need more memory than this process may have."""
-
-
 class NoNumbers(ArithmeticError):
     """A fit gave something that is not a number."""
 
@@ -49,7 +49,7 @@ def words_for(error: BaseException) -> str:
     if isinstance(error, Unusable):
         return str(error)
     if _is_out_of_memory(error):
-        return str(TOO_LARGE)
+        return str(TOO_LARGE) % {"most": f"{memory_limit() // 10**6:,}"}
     if isinstance(error, OSError) and error.errno in FULL:
         return str(DISK_FULL)
     if isinstance(error, ArithmeticError | np.linalg.LinAlgError):
@@ -57,6 +57,20 @@ def words_for(error: BaseException) -> str:
     if isinstance(error, ValueError) and _is_said_by_us(error):
         return f"{error} {LAST_GOOD}"
     return str(DATABASE if isinstance(error, DatabaseError) else UNEXPECTED)
+
+
+def memory_limit() -> int:
+    """Bytes that this process may have: what it was limited to, else all of the machine's."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine if limit == resource.RLIM_INFINITY else min(limit, machine)
+
+
+def translated(words: str) -> str:
+    """The stored words in the reader's language, with the number that was put into them."""
+    if found := LIMITED.fullmatch(words):
+        return gettext(TOO_LARGE) % {"most": found[1]}
+    return gettext(words) if words else ""
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

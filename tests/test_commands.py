@@ -153,6 +153,33 @@ def test_a_refusal_is_an_object_too_where_json_was_asked_for(run: CommandLine, w
     assert ended.code == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("verify pets --no-such --json", "Unrecognized arguments: --no-such"),
+        ("export --json", "The following arguments are required: PROJECT"),
+        ("export pets nothing --json", "Argument what: invalid choice: 'nothing'"),
+        ("export pets --json --as-of soon", "Argument --as-of: invalid int value: 'soon'"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_an_object_too(asked: str, why: str, run: CommandLine) -> None:
+    ended = run(*asked.split())
+    assert (ended.code, ended.facts["exit_code"]) == (2, 2)
+    assert ended.facts["error"].startswith(why)
+    assert ended.facts["error"].endswith("Nothing was done.")
+    assert "usage:" in ended.err
+    assert run(*asked.replace("--json", "").split()).out == ""
+
+
+def test_words_and_options_come_in_any_order(run: CommandLine, words: dict[str, object], tmp_path: Path) -> None:
+    said = [
+        run("export", *order.split(), "--output", tmp_path / "pairs.csv", "--json").facts
+        for order in ("pets crowd-kit --as-of 0", "pets --as-of 0 crowd-kit", "--as-of 0 pets crowd-kit")
+    ]
+    assert said[0]["what"] == "crowd-kit"
+    assert said[0] == said[1] == said[2]
+
+
 def test_a_no_is_an_answer_with_code_1(run: CommandLine, words: dict[str, object], project: Project) -> None:
     project.head.sequence = 99
     project.head.save()

@@ -2,6 +2,7 @@
 
 import hashlib
 
+from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -17,7 +18,10 @@ class Gone(Refused):
 
     status = 410
     title = _("This invitation cannot be used any more.")
-    detail = _("It was used, has run out or was withdrawn. Ask the person who sent it for a new one.")
+    detail = _(
+        "It was used, has run out or was withdrawn. If you have used it yourself, log in: the project is among yours. "
+        "Otherwise ask the person who sent it for a new one."
+    )
 
 
 class AlreadyMember(Refused):
@@ -59,6 +63,13 @@ def refuse_unless_usable(invitation: Invitation) -> None:
     usable = Invitation.objects.usable().filter(pk=invitation.pk, project__archived_at=None).exists()
     if not (may_invite and usable):
         raise Gone
+
+
+def used_by(invitation: Invitation, user: User | AnonymousUser) -> bool:
+    """Whether this person is a member by this invitation: opened again, its link leads to the project."""
+    if not isinstance(user, User) or invitation.used_by_id != user.pk:
+        return False
+    return Membership.objects.filter(project=invitation.project, user=user).exists()
 
 
 @transaction.atomic

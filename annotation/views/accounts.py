@@ -2,14 +2,17 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as django_views
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.messages.views import SuccessMessageMixin
+from django.db import transaction
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse, reverse_lazy
 from django.utils.decorators import method_decorator
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
@@ -27,7 +30,9 @@ class ChangePassword(SuccessMessageMixin, django_views.PasswordChangeView):
     template_name = "registration/password_change.html"
     form_class = ChangePasswordForm
     success_url = reverse_lazy("annotation:projects")
-    success_message = _("Your password is changed. Wherever else you were logged in, you are not any more.")
+    success_message = _(
+        "Your password is changed. Wherever else you were logged in, you are not any more. Your API tokens still work."
+    )
     http_method_names = METHODS
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -72,15 +77,19 @@ class ResetSent(django_views.PasswordResetDoneView):
 
 @method_decorator(require_http_methods(["GET", "HEAD", "POST"]), name="dispatch")  # Django's asks about links first
 class SetPassword(django_views.PasswordResetConfirmView):
-    """The link of the letter: a new password, once."""
+    """The link of the letter: a new password, once. Nothing that opened the account before opens it any more."""
 
     template_name = "registration/password_reset_confirm.html"
     form_class = NewPasswordForm
     success_url = reverse_lazy("login")
 
     def form_valid(self, form: SetPasswordForm) -> HttpResponse:
-        answer = super().form_valid(form)
-        messages.success(self.request, _("Your new password is set. Log in with it."))
+        with transaction.atomic():
+            answer = super().form_valid(form)
+            for name in settings.AFTER_RESET:
+                import_string(name)(self.user)
+        words = _("Your new password is set. Log in with it. If you had API tokens, they are revoked.")
+        messages.success(self.request, words)
         return answer
 
     def render_to_response(self, context: dict[str, Any], **more: Any) -> HttpResponse:

@@ -16,7 +16,7 @@ from annotation.access import Role, members_only
 from annotation.errors import refuse, too_many
 from annotation.forms.accounts import InvitationForm, NewAccountForm
 from annotation.models import Invitation, Project, User
-from annotation.services.invitations import AlreadyMember, Gone, refuse_unless_usable
+from annotation.services.invitations import AlreadyMember, Gone, refuse_unless_usable, used_by
 from annotation.views import ResearcherRequest
 from annotation.views.members import members_page
 
@@ -67,6 +67,8 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
     invitation = services.find_invitation(token)
     if invitation is None:
         raise Http404
+    if used_by(invitation, request.user):
+        return redirect(invitation.project)
     try:
         refuse_unless_usable(invitation)
         if request.method == "POST":

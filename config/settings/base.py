@@ -156,6 +156,7 @@ COLLECT_STATIC = "config.static.collect"
 FRESH_ENVIRONMENT = "config.profiles.fresh_environment"
 # Dotted names called after each committed judgement, with the project's id.
 AFTER_JUDGEMENT: list[str] = []
+AFTER_RESET = ["modelling.tokens.revoke_all_of"]  # each is called with the person whose password was set by letter
 # The Celery application that carries hints to updaters; empty where the updater looks by itself.
 TASK_QUEUE = ""
 # Where the arrays of a snapshot live: "files" under DATA_DIR, or "table" where several machines must read them.

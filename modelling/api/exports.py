@@ -99,7 +99,10 @@ def list_exports(request: ApiRequest, slug: Slug) -> Any:
 
 @router.post("/projects/{slug}/exports", auth=writes, response={202: FileTold}, summary="Ask for a large file")
 def ask_for_export(request: ApiRequest, slug: Slug, new: NewFile) -> Any:
-    """Made by the updater. The same file asked for again, while it waits or is made, is the same file."""
+    """Made by the updater. The same file asked for again, while it waits or is made, is the same file.
+
+    A person may ask for ten in an hour.
+    """
     project = project_for(request, slug, Role.ANALYST, archived=True)
     before = ExportJob.objects.filter(project=project, what=new.what)
     try:
@@ -149,7 +152,10 @@ def fetch_file(request: ApiRequest, slug: Slug, number: Id) -> Any:
     openapi_extra={"responses": FILE},
 )
 def fetch_export(request: ApiRequest, slug: Slug, what: What, format: Format, asked: Query[PointAsked]) -> Any:
-    """A file of up to 50,000 rows, for analysts; ask for larger ones. The same point gives the same bytes."""
+    """A file of up to 50,000 rows, for analysts; ask for larger ones. The same point gives the same bytes.
+
+    A person may fetch a hundred in an hour; one that has not changed (304) does not count.
+    """
     project = project_for(request, slug, Role.ANALYST)
     head = EventHead.objects.get(project=project)
     try:
@@ -160,6 +166,7 @@ def fetch_export(request: ApiRequest, slug: Slug, what: What, format: Format, as
     point = (export.version, export.as_of_seq, head.inputs_revision, _words_of(project))
     if same := unchanged(request, file, what, format, *point):
         return same
+    requests.count_small(request.user)
     told_of = {"version": export.version, "as_of_seq": export.as_of_seq, "format": format}
     audit(project, request.user, f"exported {what}", told_of)
     return file
@@ -174,8 +181,11 @@ def _words_of(project: Project) -> str:
 
 def _small(point: Point, what: str, format: str) -> Export:
     export = export_at(point, what, format)
-    if export.rows > requests.AT_ONCE or what == ARCHIVE:
-        raise Conflict(str(_("This file is too large to wait for. Ask for it, and fetch it when it is done.")), "what")
+    if what == ARCHIVE:
+        raise Conflict(str(_("An archive is too large to wait for. Ask for it, and fetch it when it is done.")), "what")
+    if export.rows > requests.AT_ONCE:
+        words = _("This file has more than %(most)s rows. Ask for it, and fetch it when it is done.")
+        raise Conflict(words % {"most": f"{requests.AT_ONCE:,}"}, "what")
     return export
 
 

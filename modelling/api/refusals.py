@@ -83,7 +83,7 @@ def refused(request: HttpRequest, error: Refused) -> HttpResponse:
     more = {"code": error.code, "field": getattr(error, "field", None), **error.facts()}
     response = answer(request, error.status, error.said(), error.detail, **more)
     if error.status == 429:
-        response["Retry-After"] = "1"
+        response["Retry-After"] = str(error.retry_seconds)
     return response
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from annotation.models import Judgement, Project, Retraction
 from modelling.inputs import PREFERENCE, moment_of
 from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, UpdateState
+from modelling.troubles import translated
 from modelling.versions import pinned_of
 
 LARGEST_SHARE = 0.99  # a fit that still runs is never shown as done
@@ -192,7 +193,7 @@ def freshness_of(project: Project) -> Freshness:
         behind=behind,
         taken_back=taken_back,
         condition=state.condition,
-        words=state.words,
+        words=translated(state.words),
         progress=Progress.of(state.progress),
         mark=mark_of(state, [job for job in jobs if job]),
     )

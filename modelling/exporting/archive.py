@@ -21,9 +21,10 @@ from django.utils.translation import gettext as _
 from annotation.ledger import Event
 from annotation.models import Item, Judgement, Project, Retraction, Worker
 from modelling import arrays
-from modelling.exporting.formats import at, plain_json, write
+from modelling.exporting.formats import plain_json, write
 from modelling.exporting.outcomes import ranking
 from modelling.exporting.points import NoExport, Point
+from modelling.exporting.tables import at
 from modelling.exporting.zips import read, zipped
 from modelling.inputs import data_hash_again, moment_of
 from modelling.models import ModelSnapshot

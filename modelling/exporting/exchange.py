@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
@@ -47,7 +48,7 @@ class Vote:
     left: Thing
     right: Thing
     winner: str
-    at: Any
+    at: str
 
     @property
     def is_decided(self) -> bool:
@@ -88,19 +89,31 @@ def _vote(things: dict[tuple[str, int], Thing], row: dict[str, Any], by_pair: bo
 
 
 def things_in(point: Point) -> dict[tuple[str, int], Thing]:
-    """Every item judged by then, by key and revision. Its newest text has the name of the key, older ones a number."""
+    """Every item judged by then, by key and revision. Its newest text has the name of the key, older ones a number.
+
+    No two have the same name: where another item has that very key, there is one more sign before the number.
+    """
     judged = Judgement.objects.filter(project=point.project, sequence__lte=point.sequence)
     seen = Q(pk__in=judged.values("item_lo")) | Q(pk__in=judged.values("item_hi"))
     rows = list(Item.objects.filter(seen, project=point.project).order_by("pk"))
     newest = Counter[str]()
     for item in rows:
         newest[item.key] = max(newest[item.key], item.revision)
-    return {
-        (item.key, item.revision): Thing(
-            item.key if item.revision == newest[item.key] else f"{item.key}@{item.revision}", item.text, item.group
-        )
-        for item in rows
-    }
+    names = {item.pk: item.key for item in rows if item.revision == newest[item.key]}
+    taken = set(names.values())
+    for item in rows:
+        if item.pk not in names:
+            names[item.pk] = _free_name(item, taken)
+    return {(item.key, item.revision): Thing(names[item.pk], item.text, item.group) for item in rows}
+
+
+def _free_name(item: Item, taken: set[str]) -> str:
+    """The name of an older text, which nothing else has from now on."""
+    sign = "@"
+    while f"{item.key}{sign}{item.revision}" in taken:
+        sign += "@"
+    taken.add(f"{item.key}{sign}{item.revision}")
+    return f"{item.key}{sign}{item.revision}"
 
 
 def crowd_kit(point: Point) -> Iterator[bytes]:
@@ -195,7 +208,7 @@ def _battle(point: Point, vote: Vote) -> dict[str, Any]:
         "turn": 1,
         "anony": True,
         "language": point.project.language,
-        "tstamp": vote.at.timestamp(),
+        "tstamp": datetime.fromisoformat(vote.at).timestamp(),
         **_stamp(point),
     }
 

@@ -5,7 +5,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from types import ModuleType
 from typing import IO, Any
 
@@ -67,22 +67,21 @@ def _rows(page: Page, columns: list[Column], convert: Callable[[Column, Cells], 
 def _for_csv(column: Column, cells: Cells) -> Cells:
     if column.kind is bool:
         return ["" if cell is None else "true" if cell else "false" for cell in cells]
-    cells = _plain(column, cells)
-    return [neutral(cell) for cell in cells] if column.kind in (str, object) else cells
+    if column.kind is object or (column.kind is str and _may_run(cells)):
+        return [neutral(cell) for cell in cells]
+    return _plain(column, cells)
+
+
+def _may_run(texts: Cells) -> bool:
+    """Whether one of them begins as formulas do: seen by their first letters, of which there are few."""
+    return not {text[0] for text in texts if text}.isdisjoint(FORMULA_STARTS)
 
 
 def _plain(column: Column, cells: Cells) -> Cells:
-    """As JSON has them: times in ISO 8601 and UTC, no number that is none."""
-    if column.kind is datetime:
-        return [None if cell is None else at(cell) for cell in cells]
+    """As JSON has them: no number that is none."""
     if column.kind is float:
         return [None if cell is None or not math.isfinite(cell) else cell for cell in cells]
     return cells
-
-
-def at(moment: datetime) -> str:
-    moment = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return moment.isoformat(timespec="microseconds")
 
 
 def _jsonl(table: Table) -> Iterator[bytes]:
@@ -134,10 +133,8 @@ def _parquet(table: Table) -> Iterator[bytes]:
     basket, held = Basket(), []
     with parquet.ParquetWriter(basket, schema, compression="zstd") as writer:
         for page in table.pages():
-            cells = [_finite(column, own) for column, own in zip(table.columns, page, strict=True)]
-            held.append(
-                pa.record_batch([pa.array(own, type=f.type) for own, f in zip(cells, schema, strict=True)], schema)
-            )
+            packed = [_packed(pa, column, own) for column, own in zip(table.columns, page, strict=True)]
+            held.append(pa.record_batch([each.cast(f.type) for each, f in zip(packed, schema, strict=True)], schema))
             if sum(map(len, held)) >= ROW_GROUP:
                 writer.write_table(pa.Table.from_batches(held))
                 held.clear()
@@ -147,8 +144,10 @@ def _parquet(table: Table) -> Iterator[bytes]:
     yield basket.take()
 
 
-def _finite(column: Column, cells: Cells) -> Cells:
-    return _plain(column, cells) if column.kind is float else cells
+def _packed(pa: ModuleType, column: Column, cells: Cells) -> Any:
+    """A column's cells as arrow holds them; the texts of times are read by arrow itself."""
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    return pa.array(_plain(column, cells), type=types.get(column.kind, pa.string()))
 
 
 class Basket(io.RawIOBase):

@@ -26,6 +26,7 @@ from modelling.models import ExportJob, ExportPiece
 
 KEPT = timedelta(days=3)
 PIECE = 1 << 20
+SYNCED = 4 << 20  # bytes; all at the end would make every answer of people wait for the same disk
 State = ExportJob.State
 
 
@@ -55,14 +56,22 @@ class FileDraft(Draft):
         super().__init__(job)
         self.path = _folder() / f"{job.pk}.{job.owner}.part"
         self.file: IO[bytes] = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self.safe = 0
 
     def add(self, piece: bytes) -> None:
         super().add(piece)
         self.file.write(piece)
+        if self.bytes - self.safe >= SYNCED:
+            self.sync()
 
-    def finish(self, name: str) -> None:
+    def sync(self) -> None:
+        """What was written is on the disk."""
         self.file.flush()
         os.fsync(self.file.fileno())
+        self.safe = self.bytes
+
+    def finish(self, name: str) -> None:
+        self.sync()
         jobs.hold(self.job)
         self.path.rename(_path(self.job))
         super().finish(name)

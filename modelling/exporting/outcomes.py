@@ -7,7 +7,7 @@ from typing import Any
 
 from modelling.dashboards import components as components_facts
 from modelling.exporting.points import Point
-from modelling.exporting.tables import Table, columns, in_pages, of_version
+from modelling.exporting.tables import Table, at, columns, in_pages, of_version
 from modelling.models import ModelSnapshot
 from modelling.ranking import Z_95
 from modelling.snapshots import load_fitted
@@ -68,7 +68,7 @@ def _version_rows(point: Point) -> Iterator[tuple[Any, ...]]:
             each.number, each.kind, each.parent.number if each.parent else None, each.first_sequence,
             each.last_sequence, each.inputs_revision, each.included, words_of(each.excluded), words_of(each.settings),
             each.seed, each.data_hash, each.code_version, each.lower_bound, each.checksum, each.seconds,
-            each.created_at,
+            at(each.created_at),
         )  # fmt: skip
 
 

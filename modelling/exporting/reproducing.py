@@ -2,6 +2,7 @@
 
 import math
 import uuid
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from annotation.ledger import Event, fingerprint
 from annotation.models import Assignment, EventHead, Item, Judgement, Project, Retraction, Worker
 from annotation.services import create_project
 from modelling.claiming import Tell
-from modelling.exporting.archive import EVENTS, ITEMS, RANKING, WORKERS
+from modelling.exporting.archive import EVENTS, ITEMS, MANIFEST, RANKING, WORKERS
 from modelling.exporting.unpacking import NoArchive, lines_of
 from modelling.model_settings import ModelSettings, Unusable
 from modelling.models import ModelSnapshot, UpdateState
@@ -23,7 +24,7 @@ from modelling.updating import run_one
 
 SAME_SCORE = 1e-8
 BATCH = 500
-MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError, DatabaseError)
+MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 FACTS = (
     "choice", "skip_reason", "round", "lo_was_left", "source", "response_ms", "clock_doubtful", "late", "sequence",
     "previous_hash", "hash",
@@ -56,22 +57,26 @@ class Verdict:
 
 def reproduce(folder: Path, manifest: dict[str, Any], tell: Tell | None = None) -> Verdict:
     """The unpacked archive is a project of this database, fitted from scratch, and compared with its own ranking."""
+    reader = Reader(folder)
     try:
         with transaction.atomic():
-            loaded = load(folder, manifest)
-    except MISSHAPEN as error:
-        raise NoArchive(f"The archive holds rows that cannot be: {error}.") from None
+            loaded, version = load(reader, manifest), manifest["version"]
+        told = {"project": str(manifest["project"]["slug"]), "made_by": str(version["code_version"])}
+        number = int(version["number"])
+    except DatabaseError:
+        raise NoArchive(f"The rows up to {reader.where} contradict each other, or fit into no database.") from None
+    except MISSHAPEN:
+        what = "something is missing, of the wrong kind, or named and not there"
+        raise NoArchive(f"There is nothing to be made of {reader.where}: {what}.") from None
     except Unusable as refusal:
         raise NoArchive(f"The archive names settings that cannot be used. {refusal}") from None
     snapshot = run_one("reproduce", loaded.project, tell)
     if snapshot is None:
         raise NoArchive(f"The model could not be fitted: {UpdateState.objects.get(project=loaded.project).words}")
     same_order, difference = compare(folder, snapshot)
-    version = manifest["version"]
     return Verdict(
-        project=str(manifest["project"]["slug"]),
-        version=int(version["number"]),
-        made_by=str(version["code_version"]),
+        **told,
+        version=number,
         checked_by=CODE_VERSION,
         items=snapshot.scores.count(),
         events=loaded.events,
@@ -81,6 +86,18 @@ def reproduce(folder: Path, manifest: dict[str, Any], tell: Tell | None = None) 
     )
 
 
+class Reader:
+    """The rows of the archive's files; `where` is the one that was read last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.where = folder, MANIFEST
+
+    def rows(self, name: str) -> Iterator[dict[str, Any]]:
+        for where, row in lines_of(self.folder / name):
+            self.where = where
+            yield row
+
+
 @dataclass(frozen=True)
 class Loaded:
     project: Project
@@ -88,31 +105,28 @@ class Loaded:
     chain: bool
 
 
-def load(folder: Path, manifest: dict[str, Any]) -> Loaded:
+def load(reader: Reader, manifest: dict[str, Any]) -> Loaded:
     """Items, workers and events are rows, in the order in which they came."""
     told, settings = manifest["project"], ModelSettings.of(manifest["version"]["settings"])
     if settings.seed != manifest["version"]["seed"]:
         raise NoArchive("The archive names two seeds.")
     names = {name: str(told[name]) for name in ("slug", "title", "question", "language", "pairs")}
     project = create_project(owner=None, model_settings=settings.as_dict(), update_batch=1, **names)
-    return Loader(project, _items(project, folder), _workers(project, folder)).take(folder)
+    return Loader(project, _items(project, reader), _workers(project, reader)).take(reader)
 
 
-def _items(project: Project, folder: Path) -> dict[tuple[str, int], Item]:
+def _items(project: Project, reader: Reader) -> dict[tuple[str, int], Item]:
     fields = ("key", "revision", "text", "group", "metadata", "features")
     rows = [
         Item(project=project, active=bool(row["ranked"]), **{name: row[name] for name in fields})
-        for _, row in lines_of(folder / ITEMS)
+        for row in reader.rows(ITEMS)
     ]
     Item.objects.bulk_create(rows, batch_size=BATCH)
     return {(item.key, item.revision): item for item in rows}
 
 
-def _workers(project: Project, folder: Path) -> dict[str, Worker]:
-    rows = [
-        Worker(project=project, code=str(row["code"]), traits=dict(row["traits"]))
-        for _, row in lines_of(folder / WORKERS)
-    ]
+def _workers(project: Project, reader: Reader) -> dict[str, Worker]:
+    rows = [Worker(project=project, code=str(row["code"]), traits=dict(row["traits"])) for row in reader.rows(WORKERS)]
     Worker.objects.bulk_create(rows, batch_size=BATCH)
     return {worker.code: worker for worker in rows}
 
@@ -126,11 +140,11 @@ class Loader:
         self.waiting: list[Event] = []
         self.sequence, self.hash, self.chain = 0, "", True
 
-    def take(self, folder: Path) -> Loaded:
-        for where, row in lines_of(folder / EVENTS):
+    def take(self, reader: Reader) -> Loaded:
+        for row in reader.rows(EVENTS):
             if row["type"] == "retraction" or len(self.waiting) == BATCH:
                 self._store()  # what is taken back must be a row first
-            event = self._event(row, where)
+            event = self._event(row, reader.where)
             self._follow(row, event)
             if event is not None:
                 self.waiting.append(event)

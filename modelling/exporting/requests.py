@@ -7,12 +7,16 @@ killed updater's job begins anew; the same point gives the same bytes.
 import logging
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 
+from annotation import throttling
 from annotation.models import Project, User
+from annotation.refusals import Refused
 from annotation.services import audit
 from modelling.backups import FULL
 from modelling.exporting.archive import newest_refit
@@ -31,7 +35,44 @@ AT_ONCE = 50_000  # rows; more are made by the updater
 EVERY_SECOND = 1.0
 NO_ROOM = gettext_noop("The disk is full. Nothing of the file is left; make room and ask again.")
 
+LARGE_PER_HOUR = 10  # files of the updater's that one person may ask for
+HOUR = timedelta(hours=1)
+
 Meanwhile = Callable[[], object]
+
+
+class TooManyFiles(Refused):
+    """One person has had more files within an hour than anybody needs."""
+
+    status = 429
+    code = "too_many_files"
+    title = gettext_lazy("These are more files than one person may have in an hour.")
+    detail = gettext_lazy("Nothing was exported. What you have asked for already is made and kept.")
+
+    def __init__(self, most: int, retry_seconds: int) -> None:
+        super().__init__(str(self.title))
+        self.most, self.retry_seconds = most, retry_seconds
+
+    def said(self) -> str:
+        minutes = -(-self.retry_seconds // 60)
+        words = _("One person may have %(most)d such files in an hour. The next in %(minutes)d minutes.")
+        return words % {"most": self.most, "minutes": minutes}
+
+
+def count_small(user: User) -> None:
+    """A file that is made while somebody waits counts; TooManyFiles where it is one too many."""
+    if throttling.too_many_exports(user.pk):
+        raise TooManyFiles(throttling.EXPORTS, int(HOUR.total_seconds() - time.time() % HOUR.total_seconds()) + 1)
+
+
+def _refuse_too_many(user: User | None) -> None:
+    """Counted by the rows, so that several web processes count as one; whoever sits at the server is not counted."""
+    if user is None:
+        return
+    since = timezone.now() - HOUR
+    asked = ExportJob.objects.filter(asked_by=user, asked_at__gt=since).order_by("-asked_at")
+    for first in asked.values_list("asked_at", flat=True)[LARGE_PER_HOUR : LARGE_PER_HOUR + 1]:
+        raise TooManyFiles(LARGE_PER_HOUR, int((first - since).total_seconds()) + 1)
 
 
 def ask(*, project: Project, user: User | None, point: Point, what: str, format: str) -> bool:
@@ -43,6 +84,7 @@ def _ask(project: Project, user: User | None, **facts: object) -> bool:
     try:
         with transaction.atomic():
             ExportJob.objects.create(project=project, asked_by=user, **facts)
+            _refuse_too_many(user)
             audit(project, user, f"asked for an export: {facts['what']}", {"as_of_seq": facts["sequence"]})
     except IntegrityError:
         return False

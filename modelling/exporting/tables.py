@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -14,12 +14,12 @@ Cells = tuple[Any, ...] | list[Any]
 Page = list[Cells]  # the cells of each column: converted, packed and written much faster than row by row
 Kind = type[int] | type[float] | type[str] | type[bool] | type[datetime] | type[object]
 
-PAGE = 5000  # rows read and written at a time
+PAGE = 2000  # rows read and written at a time: as many as a core keeps at hand
 
 
 @dataclass(frozen=True)
 class Column:
-    """A name and what its cells are, or None; `object` where they differ."""
+    """A name and what its cells are, or None; `object` where they differ. Times are told as `at` tells them."""
 
     name: str
     kind: Kind
@@ -72,6 +72,12 @@ def _table(
         return ([*page, [version] * len(page[0]), [as_of_seq] * len(page[0])] for page in pages())
 
     return Table(name, [*own, *STAMP], with_end, size, version, as_of_seq)
+
+
+def at(moment: datetime) -> str:
+    """In ISO 8601 and UTC, always of the same length."""
+    moment = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds")
 
 
 def in_pages(rows: Iterable[Cells]) -> Iterator[Page]:

@@ -8,8 +8,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from annotation import letters, throttling
-from annotation.models import User
+from annotation.models import AuditEntry, User
 from config.mail import Mail
+from modelling.tokens import find_token, make_token
 from tests.conftest import PASSWORD, make_user
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +90,24 @@ def test_a_link_by_letter_sets_a_new_password_once(person: User, client: Client,
     assert client.login(username="paula", password=NEW, request=done.wsgi_request)
     assert elsewhere.get("/projects/").status_code == 302
     assert Client().get(link, follow=True).status_code == 410
+
+
+def test_a_password_set_by_letter_revokes_the_tokens_and_a_changed_one_tells_that_they_stay(
+    person: User, client: Client, log_in: LogIn
+) -> None:
+    """Who reads another's mail, or has their password, may have made a token; who changes theirs has scripts."""
+    _token, words = make_token(user=person, name="script", scope="read", days=7)
+    form = {"new_password1": NEW, "new_password2": NEW}
+    here = log_in(person)
+    assert "Your API tokens go on working" in here.get("/accounts/password/").text
+    here.post("/accounts/password/", {"old_password": PASSWORD, **form})
+    assert find_token(words) is not None
+    ask(client, "paula@example.org")
+    page = client.get(link_in(delivered()[0]), follow=True)
+    assert "Your API tokens are revoked" in page.text
+    client.post(page.request["PATH_INFO"], {"new_password1": PASSWORD, "new_password2": PASSWORD})
+    assert find_token(words) is None
+    assert AuditEntry.objects.filter(action="revoked an API token", user=person).count() == 1
 
 
 def test_a_weak_new_password_is_explained(person: User, client: Client) -> None:

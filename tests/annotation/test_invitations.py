@@ -88,6 +88,19 @@ def test_a_link_works_once_and_then_is_gone_in_words(project: Project, link: str
     assert role(project, "ned") is None
 
 
+def test_a_used_link_leads_whoever_used_it_to_the_project_and_nobody_else(
+    project: Project, link: str, log_in: LogIn
+) -> None:
+    nora = make_user("nora")
+    client = log_in(nora)
+    for answer in (client.post(link), client.get(link), client.post(link)):
+        assert (answer.status_code, answer["Location"]) == (302, "/projects/pets/")
+    assert Membership.objects.filter(project=project, user=nora).count() == 1
+    assert log_in(make_user("ned")).get(link).status_code == 410
+    Membership.objects.filter(user=nora).delete()
+    assert client.get(link).status_code == 410, "who is no member any more stays out"
+
+
 def test_a_link_that_has_run_out_or_was_withdrawn_is_gone(
     project: Project, owner: User, link: str, client: Client, log_in: LogIn
 ) -> None:

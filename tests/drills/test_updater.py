@@ -179,7 +179,8 @@ def test_a_study_too_large_for_the_memory_limit_is_said_to_be_so(study: Project)
         limit = int((updater.megabytes("VmPeak") + 8) * 2**20)
     UpdateState.objects.filter(project=project).update(owner="", lease_until=None, attempts=0, not_before=None)
     with Updater(wrapper=("prlimit", f"--as={limit}")) as updater:
-        wait_until(lambda: said(project) == troubles.TOO_LARGE, 60, "it was not said that the study is too large")
+        words = troubles.TOO_LARGE % {"most": f"{limit // 10**6:,}"}
+        wait_until(lambda: said(project) == words, 60, "it was not said that the study is too large")
         wait_for(study, give(study, Random(6)))
         assert not updater.has_ended
 

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
@@ -33,7 +34,7 @@ def make_study(
     return project
 
 
-def answer(project: Project, answers: Iterable[Answer]) -> list[Judgement]:
+def answer(project: Project, answers: Iterable[Answer], at: datetime | None = None) -> list[Judgement]:
     """These answers are in the log, each in a round of its own, so that any may be given again."""
     answers = list(answers)
     items = list(Item.objects.filter(project=project).order_by("pk"))
@@ -56,7 +57,7 @@ def answer(project: Project, answers: Iterable[Answer]) -> list[Judgement]:
                 choice=side.get(choice, choice),
                 skip_reason="other" if choice == "skip" else "",
                 source=Judgement.Source.SIMULATED,
-                created_at=timezone.now(),
+                created_at=at or timezone.now(),
             )
         )
     with transaction.atomic():

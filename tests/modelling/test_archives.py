@@ -212,6 +212,8 @@ def hostile(name: str, packed: Path) -> Path:
     if name in ("no such item", "deep"):
         line = b'{"type":"judgement","worker":"nobody"}' if name == "no such item" else b"[" * 100_000
         return repacked(packed, {**files, "events.jsonl": line})
+    if name == "an item twice":
+        return repacked(packed, {**files, "items.jsonl": 2 * files["items.jsonl"]})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
         for own, content in files.items():
             target.writestr(own, b" " * 20_000_000 if (name, own) == ("bomb", "items.jsonl") else content)
@@ -230,8 +232,9 @@ HOSTILE = {
     "no object": "not a JSON object",
     "foreign manifest": "its manifest says something else",
     "later format": "this Concord reads format 1",
-    "half a manifest": "rows that cannot be",
-    "no such item": "rows that cannot be",
+    "half a manifest": r"nothing to be made of manifest\.json: something is missing",
+    "no such item": r"nothing to be made of line 1 of events\.jsonl: something is missing",
+    "an item twice": r"rows up to line \d+ of items\.jsonl contradict each other",
     "deep": "not a JSON object",
 }
 

@@ -17,7 +17,7 @@ from annotation.models import Item, Judgement, PlatformIdentity, Project
 from modelling import exporting
 from modelling.snapshots import load_fitted
 from tests.modelling.exported import bytes_of, fixed_study, learned, odd_study
-from tests.modelling.histories import make_study
+from tests.modelling.histories import answer, make_study
 
 pytestmark = pytest.mark.django_db
 
@@ -109,13 +109,24 @@ def test_an_older_text_of_a_corrected_item_keeps_a_name_of_its_own(fixed: Projec
     Item.objects.filter(pk=new.pk).update(active=True)
     assert b"item-1@1" not in bytes_of(fixed, "choix"), "nobody has judged the new one"
     from annotation.models import Worker
-    from tests.modelling.histories import answer
 
     items = list(Item.objects.filter(project=fixed).order_by("pk").values_list("pk", flat=True))
     answer(fixed, [(0, items.index(new.pk), 0, "first")])
     assert Worker.objects.filter(project=fixed).count() == 3
     names = json.loads(bytes_of(fixed, "choix"))["items"]
     assert {"item-1", "item-1@1"} <= set(names)
+
+
+@pytest.mark.database
+def test_no_older_text_has_the_name_of_another_item() -> None:
+    project = make_study("names", texts=["First.", "Second.", "Third.", "Fourth."])
+    for number, (key, revision) in enumerate([("a", 1), ("a@1", 1), ("a@1", 2), ("a", 2)]):
+        item = Item.objects.get(project=project, key=f"item-{number}")
+        Item.objects.filter(pk=item.pk).update(key=key, revision=revision, active=revision == 2)
+    answer(project, [(0, 0, 1, "first"), (0, 2, 3, "first"), (0, 0, 3, "second")])
+    file = json.loads(bytes_of(project, "choix"))
+    assert file["items"] == ["a@@1", "a@1@1", "a@1", "a"]
+    assert file["data"] == [[0, 1], [2, 3], [3, 0]]
 
 
 def unpacked(content: bytes, folder: Path) -> list[Path]:

@@ -73,6 +73,29 @@ def test_a_large_file_is_made_by_the_updater_and_downloaded_later(odd: Project, 
     assert requests.export_one("one") is False
 
 
+def test_the_page_says_how_many_files_one_may_have(odd: Project, client: Client, monkeypatch) -> None:
+    monkeypatch.setattr(requests, "LARGE_PER_HOUR", 1)
+    assert client.post(PAGE, CSV).status_code == 302
+    refused = client.post(PAGE, {**CSV, "format": "json"})
+    assert (refused.status_code, ExportJob.objects.count()) == (429, 1)
+    assert "One person may have 1 such files in an hour. The next in 60 minutes. Nothing was exported." in refused.text
+    assert int(refused["Retry-After"]) > 3500
+    archive = client.post(PAGE, {"what": "archive"})
+    assert archive.status_code in (422, 429)
+
+
+def test_a_file_goes_to_the_disk_bit_by_bit(odd: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the disk is never busy for long with what nobody waits for."""
+    synced: list[int] = []
+    monkeypatch.setattr(keeping.os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
+    monkeypatch.setattr(keeping, "SYNCED", 100)
+    job = asked(odd)
+    assert requests.export_one("one") is True
+    job.refresh_from_db()
+    assert len(synced) > 2
+    assert (sorted(set(synced)), synced[-1]) == (synced[:-1], job.bytes)
+
+
 def test_the_file_is_of_the_point_at_which_it_was_asked_for(odd: Project) -> None:
     wanted, job = bytes_of(odd, "judgements", "csv"), asked(odd)
     answer(odd, [(0, 0, 1, "first")])

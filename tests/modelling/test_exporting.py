@@ -4,7 +4,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as parquet
 import pytest
@@ -18,7 +18,7 @@ from modelling.exporting.responses import Download
 from modelling.models import ModelSnapshot
 from tests.conftest import run_apart
 from tests.modelling.exported import bytes_of, learned, odd_study, retract, rows_of
-from tests.modelling.histories import answer
+from tests.modelling.histories import answer, make_study
 
 pytestmark = pytest.mark.django_db
 
@@ -101,8 +101,20 @@ def test_the_choice_names_the_item_that_was_preferred(odd: Project) -> None:
 def test_times_are_those_of_the_log_and_know_their_zone(odd: Project) -> None:
     place = exporting.table(odd, "judgements").names.index("created_at")
     told = [row[place] for row in exporting.table(odd, "judgements").rows]
-    assert told == list(Judgement.objects.filter(project=odd).values_list("created_at", flat=True))
-    assert {moment.utcoffset() for moment in told} == {timedelta(0)}
+    moments = list(Judgement.objects.filter(project=odd).values_list("created_at", flat=True))
+    assert told == [moment.isoformat(timespec="microseconds") for moment in moments]
+    assert {datetime.fromisoformat(each).utcoffset() for each in told} == {timedelta(0)}
+    packed = parquet.read_table(io.BytesIO(bytes_of(odd, "judgements", "parquet")))
+    assert packed["created_at"].to_pylist() == moments
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("microsecond", [0, 500_000, 120, 123_456])
+def test_a_time_has_six_digits_however_many_the_database_keeps(microsecond: int) -> None:
+    project, at = make_study("times"), datetime(2026, 1, 2, 3, 4, 5, microsecond, tzinfo=UTC)
+    answer(project, [(0, 0, 1, "first")], at=at)
+    [row] = rows_of(bytes_of(project, "judgements", "csv"))
+    assert row["created_at"] == f"2026-01-02T03:04:05.{microsecond:06d}+00:00"
 
 
 def test_pages_meet_without_a_gap(odd: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ def test_an_hour_of_failures_is_ten_attempts_and_one_notice(
     assert 3 <= len(attempts) <= 10
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     state = UpdateState.objects.get()
-    assert (state.condition, state.words) == ("degraded", troubles.TOO_LARGE)
+    assert (state.condition, state.words) == ("degraded", troubles.words_for(MemoryError()))
 
 
 def test_a_project_whose_updaters_are_killed_again_and_again_is_left_alone(

@@ -20,7 +20,8 @@ class Command(TerminalCommand):
     help = (
         "Writes what a project has learned or been told: a table (ranking, judgements, workers, utilities, pairs, "
         "components, versions), the judgements in a format that another program reads, or an archive with everything "
-        "needed to check the ranking. The same point gives the same file, byte by byte."
+        "needed to check the ranking. The same point gives the same file, byte by byte, except for what people change "
+        "by hand since: groups of items, settings, names of components, and what an erased person takes along."
     )
     examples = (
         "export my-study --output ranking.csv",

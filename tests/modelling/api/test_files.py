@@ -2,18 +2,22 @@
 
 import hashlib
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from annotation import services
+from annotation import services, throttling
 from annotation.models import Project, Worker
 from modelling import exporting
 from modelling.exporting import requests
+from modelling.models import ExportJob
 from tests.modelling.studies import make_version
 
 pytestmark = pytest.mark.django_db
 EXPORTS = "/api/v1/projects/pets/exports"
+LARGE = ("ranking", "judgements", "ranking", "workers")
 
 
 def body(answer: object) -> bytes:
@@ -36,6 +40,26 @@ def test_a_small_file_is_the_one_that_the_page_gives_and_names_its_point(olga: C
     same = olga.get(f"{EXPORTS}/ranking.csv", headers={"if-none-match": answer["ETag"]})
     assert same.status_code == 304
     assert project.audit.filter(action="exported ranking").count() == 1
+
+
+@pytest.mark.database
+@pytest.mark.usefixtures("judged")
+def test_a_person_has_so_many_files_in_an_hour(olga: Client, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S21. What has not changed, and a file that is being made already, does not count."""
+    monkeypatch.setattr(throttling, "EXPORTS", 1)
+    monkeypatch.setattr(requests, "LARGE_PER_HOUR", 2)
+    first = olga.get(f"{EXPORTS}/ranking.csv")
+    assert olga.get(f"{EXPORTS}/ranking.csv", headers={"if-none-match": first["ETag"]}).status_code == 304
+    small = olga.get(f"{EXPORTS}/ranking.csv")
+    asked = [olga.post(EXPORTS, {"what": what}, content_type="application/json") for what in LARGE]
+    assert [answer.status_code for answer in asked] == [202, 202, 202, 429]
+    for refused in (small, asked[-1]):
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_files")
+        assert 0 < int(refused["Retry-After"]) <= 3601
+    assert "2 such files in an hour" in asked[-1].json()["title"]
+    assert ExportJob.objects.filter(project=project).count() == 2
+    ExportJob.objects.update(asked_at=timezone.now() - timedelta(minutes=61))
+    assert olga.post(EXPORTS, {"what": "workers"}, content_type="application/json").status_code == 202
 
 
 @pytest.mark.usefixtures("judged")

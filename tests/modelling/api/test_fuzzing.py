@@ -62,6 +62,8 @@ def test_no_generated_request_finds_an_answer_that_is_not_in_the_document(
 ) -> None:
     monkeypatch.setattr(throttling, "CALLS_PER_SECOND", 1_000_000)
     monkeypatch.setattr(throttling, "PER_SECOND", 1_000_000)
+    monkeypatch.setattr(throttling, "EXPORTS", 1_000_000)
+    monkeypatch.setattr(requests, "LARGE_PER_HOUR", 1_000_000)
     _token, words = make_token(user=owner, name="fuzz", scope="write", days=7)
     with serving() as port:
         address = f"http://127.0.0.1:{port}"
