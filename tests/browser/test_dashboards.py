@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, WebSocketRoute, expect
 
 from annotation.models import EventHead, Project, User
 from modelling import searching, versions
 from modelling.models import ModelSnapshot, ScoreboardEntry, SettingsSearch, UpdateState
 from tests.browser.far import Far, far_away
+from tests.browser.reading import problems_here, violations
 from tests.browser.watched import log_in, make_watched_study, publish
 
 IN_TIME = 2.0  # seconds from publication to page
@@ -268,9 +268,7 @@ def test_pages_can_be_read_by_everybody_on_every_screen(
         log_in(page, near)
         for path in paths:
             page.goto(f"{near}/projects/pets/{path}")
-            problems += [(path, width, scheme, found["id"]) for found in Axe().run(page).response["violations"]]
-            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-                problems.append((path, width, scheme, "scrolls sideways"))
+            problems += [(width, scheme, *found) for found in problems_here(page)]
         context.close()
     assert problems == []
 
@@ -281,4 +279,4 @@ def test_a_wrong_setting_is_named_beside_its_field(near: str, page: Page) -> Non
     page.locator("[name=refit_growth]").fill("7")
     page.locator("form.narrow").evaluate("form => { form.noValidate = true; form.requestSubmit(); }")
     expect(page.locator("#id_refit_growth_error")).to_have_text("Choose a number from 1.1 to 2.")
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []

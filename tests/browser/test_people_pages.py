@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.http import HttpResponse
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -12,6 +11,7 @@ from annotation.models import Item, Project, User, Worker
 from modelling.dashboards.axes import axes_of
 from modelling.models import ComponentName
 from modelling.versions import shown_snapshot
+from tests.browser.reading import keyboard_problems, violations
 from tests.browser.watched import log_in
 from tests.modelling.two_camps import fitted_study
 
@@ -42,11 +42,6 @@ def visit(page: Page, address: str) -> None:
         expect(pictures.nth(place).locator(".main-svg").first).to_be_visible()
 
 
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {node['html'][:120]}" for each in found for node in each["nodes"]]
-
-
 @pytest.mark.parametrize(("scheme", "width"), SCHEMES)
 def test_every_page_is_clean_for_assistive_technology_and_fits(
     browser: object, study: str, addresses: list[str], scheme: str, width: int
@@ -66,8 +61,7 @@ def test_every_control_is_reached_and_used_by_key_alone(study: str, addresses: l
     log_in(page, study)
     for address in addresses:
         visit(page, address)
-        wanted = page.locator("main :is(a[href], button, input, select, summary):visible").count()
-        assert reached_by_tab(page) >= wanted, address
+        assert keyboard_problems(page) == []
     page.goto(addresses[0])
     page.locator("#name-1").focus()
     page.keyboard.type("facts or stories")
@@ -79,25 +73,6 @@ def test_every_control_is_reached_and_used_by_key_alone(study: str, addresses: l
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(8)
     assert "q=stories" in page.url
-
-
-def reached_by_tab(page: Page, most: int = 400) -> int:
-    """How many different places in the page's main part the Tab key comes to."""
-    page.evaluate("document.body.focus(); window.reached = new Set()")
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        again = page.evaluate(
-            """() => {
-              const here = document.activeElement;
-              if (!here || here === document.body) return false;
-              if (window.reached.has(here)) return true;
-              window.reached.add(here);
-              return false;
-            }"""
-        )
-        if again:
-            break
-    return int(page.evaluate("[...window.reached].filter(each => each.closest('main')).length"))
 
 
 def test_a_click_on_a_worker_in_the_map_leads_to_their_page(study: str, addresses: list[str], page: Page) -> None:
