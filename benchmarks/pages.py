@@ -3,7 +3,8 @@
     python -m benchmarks.pages [--data DIR] [--items 10000 --workers 5000 --labels 50000]
 
 Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall milliseconds inside this process, each
-page asked for again and again; its first time, when the version's arrays are read, is told apart.
+page asked for again and again; its first time, when the version's arrays are read, is told apart. What a server does
+once when it starts (modelling/warming.py) is done before.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def measure(study: Study, rounds: int) -> dict[str, dict[str, float]]:
     from django.test import Client
 
     from annotation.models import Membership
+    from modelling.warming import warm_up
 
+    warm_up()
     user = get_user_model().objects.create_user("researcher")
     Membership.objects.create(project=study.project, user=user, role="owner")
     client = Client(HTTP_HOST="127.0.0.1")

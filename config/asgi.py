@@ -1,6 +1,7 @@
 """The door for HTTP and WebSocket."""
 
 import os
+from threading import Thread
 
 import django
 
@@ -19,6 +20,7 @@ from annotation.importing.doorstep import BodyLimit  # noqa: E402
 from config.handler import PooledHandler  # noqa: E402
 from config.origins import SameOriginOnly  # noqa: E402
 from modelling.urls import websocket_urlpatterns  # noqa: E402
+from modelling.warming import warm_up  # noqa: E402
 
 # The largest file that may be imported, and what a form around it takes.
 LARGEST_BODY = settings.IMPORT_MAX_BYTES + 200_000
@@ -26,3 +28,5 @@ LARGEST_BODY = settings.IMPORT_MAX_BYTES + 200_000
 http = BodyLimit(PooledHandler(), limit=LARGEST_BODY)
 sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])  # 403 at any other address
 application = ProtocolTypeRouter({"http": http, "websocket": SameOriginOnly(AuthMiddlewareStack(sockets))})
+
+Thread(target=warm_up, name="warm-up", daemon=True).start()

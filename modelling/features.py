@@ -21,14 +21,12 @@ Floats: TypeAlias = NDArray[np.float64]
 State: TypeAlias = dict[str, NDArray[Any]]
 Blocks: TypeAlias = dict[str, tuple[int, int]]
 Embed: TypeAlias = Callable[[Sequence[str]], Floats]
+TermsOf: TypeAlias = Callable[[str], list[str]]
 
 VERSION = 1  # raise it whenever a text would get other numbers
 KNOTS = 512  # sorted training values kept of each column
-WORD_PATTERN = r"\w+|[^\w\s]"
-COUNTERS: Mapping[str, dict[str, Any]] = {
-    "words": {"analyzer": "word", "token_pattern": WORD_PATTERN, "max_features": 400},
-    "letters": {"analyzer": "char_wb", "ngram_range": (2, 3), "max_features": 300},
-}
+WORD = re.compile(r"\w+|[^\w\s]")
+LETTERS = (2, 3)  # in a row
 MOST_CATEGORIES = 20  # of one question; rarer answers count as none
 NUMBER = re.compile(r"[+-]?\d{1,12}(\.\d{1,12})?")  # an answer in words that is a number
 FURTHEST = 5.0  # standard deviations: beyond this a number says no more
@@ -88,7 +86,7 @@ class TextFeatures:
 
     def fit(self, texts: Sequence[str], numeric: ArrayLike | None = None) -> TextFeatures:
         """Vocabulary, ranks and centres are those of these texts."""
-        self.vocabularies = {name: _vocabulary(texts, settings) for name, settings in COUNTERS.items()}
+        self.vocabularies = {name: _vocabulary(texts, *counter) for name, counter in COUNTERS.items()}
         self.n_numeric = 0 if numeric is None else _numbers(numeric, len(texts)).shape[1]
         raw = self._raw(texts, numeric)
         self.ranks = {name: RankGaussian.fit(raw[name]) for name in ("surface", "numeric")}
@@ -112,7 +110,7 @@ class TextFeatures:
         vectors, pieces = word_vectors(texts)
         raw = {"surface": np.hstack([surface_features(texts), pieces])}
         for name, vocabulary in self.vocabularies.items():
-            raw[name] = _counts(texts, COUNTERS[name], vocabulary)
+            raw[name] = _counts(texts, COUNTERS[name][0], vocabulary)
         raw["vectors"] = vectors
         if self.embed is not None:
             raw["sentences"] = _numbers(self.embed(texts), len(texts))
@@ -257,15 +255,25 @@ class TraitFeatures:
         return traits
 
 
-def _counter(**settings: Any) -> Any:
-    from sklearn.feature_extraction.text import CountVectorizer  # heavy to import, and most pages count nothing
+def words_of(text: str) -> list[str]:
+    """Words and signs, in small letters."""
+    return WORD.findall(text.lower())
 
-    return CountVectorizer(**settings)
+
+def letters_of(text: str) -> list[str]:
+    """Two and three letters in a row; every word stands between blanks."""
+    words = [f" {word} " for word in text.lower().split()]
+    return [word[at : at + n] for word in words for n in LETTERS for at in range(len(word) - n + 1)]
 
 
-def _vocabulary(texts: Sequence[str], settings: Mapping[str, Any]) -> tuple[str, ...]:
+COUNTERS: Mapping[str, tuple[TermsOf, int]] = {"words": (words_of, 400), "letters": (letters_of, 300)}
+
+
+def _vocabulary(texts: Sequence[str], terms_of: TermsOf, most: int) -> tuple[str, ...]:
     """The terms that most texts use, at least two texts each; none where there are none."""
-    counter = _counter(**settings, min_df=min(2, max(len(texts), 1)))
+    from sklearn.feature_extraction.text import CountVectorizer  # heavy to import, and pages only count
+
+    counter = CountVectorizer(analyzer=terms_of, max_features=most, min_df=min(2, max(len(texts), 1)))
     try:
         counter.fit(texts)
     except ValueError:  # no text holds a term often enough
@@ -273,12 +281,13 @@ def _vocabulary(texts: Sequence[str], settings: Mapping[str, Any]) -> tuple[str,
     return tuple(counter.get_feature_names_out())
 
 
-def _counts(texts: Sequence[str], settings: Mapping[str, Any], vocabulary: Sequence[str]) -> Floats:
+def _counts(texts: Sequence[str], terms_of: TermsOf, vocabulary: Sequence[str]) -> Floats:
     """log(1 + count) of each term of the vocabulary."""
-    if not vocabulary or not len(texts):
-        return np.zeros((len(texts), len(vocabulary)))
-    counter = _counter(**settings, vocabulary=list(vocabulary))
-    counts: Floats = counter.transform(texts).toarray().astype(np.float64)
+    counts, column = np.zeros((len(texts), len(vocabulary))), {term: at for at, term in enumerate(vocabulary)}
+    for row, text in enumerate(texts):
+        for term, count in Counter(terms_of(text)).items():
+            if term in column:
+                counts[row, column[term]] = count
     return np.log1p(counts)
 
 

@@ -5,9 +5,18 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
+from sklearn.feature_extraction.text import CountVectorizer
 
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-from modelling.features import RankGaussian, SentenceEmbedder, TextFeatures, TraitFeatures, default_item_kernel
+from modelling.features import (
+    RankGaussian,
+    SentenceEmbedder,
+    TextFeatures,
+    TraitFeatures,
+    default_item_kernel,
+    letters_of,
+    words_of,
+)
 from modelling.surface_features import SURFACE_NAMES, surface_features
 from modelling.word_vectors import word_vectors
 
@@ -33,6 +42,20 @@ ODD = {
 
 def surface(text, name):
     return surface_features([text])[0, SURFACE_NAMES.index(name)]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, *ODD.values()], ids=["plain", *ODD.keys()])
+def test_terms_are_counted_as_scikit_learn_counts_them(texts):
+    """A second route to the same counts, by which a text of an older version still gets its numbers."""
+    words = CountVectorizer(analyzer="word", token_pattern=r"\w+|[^\w\s]")
+    letters = CountVectorizer(analyzer="char_wb", ngram_range=(2, 3))
+    for terms_of, counter in ((words_of, words), (letters_of, letters)):
+        assert [sorted(terms_of(text)) for text in texts] == [sorted(counter.build_analyzer()(text)) for text in texts]
+    features = TextFeatures().fit(TEXTS)
+    start, stop = features.blocks["letters"]
+    letters.set_params(vocabulary=list(features.vocabularies["letters"]))
+    expected = np.log1p(letters.transform(texts).toarray()) if texts else np.zeros((0, stop - start))
+    np.testing.assert_array_equal(features._raw(texts, None)["letters"], expected)
 
 
 @pytest.mark.parametrize("texts", ODD.values(), ids=ODD.keys())
