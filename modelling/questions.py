@@ -1,6 +1,7 @@
-"""What a researcher may ask the model in an address: forms that read, never write."""
+"""What a researcher may ask the model: forms that read, never write."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -8,6 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Project, Worker
 from modelling.dashboards.new_argument import LONGEST_TEXT
 from modelling.dashboards.pairs import MOST
+
+LONGEST_QUERY = 1000  # letters of an address
 
 
 class NewArgumentForm(forms.Form):
@@ -25,6 +28,12 @@ class NewArgumentForm(forms.Form):
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["group"].choices = groups_of(project)  # type: ignore[attr-defined]
+
+    @property
+    def link(self) -> str:
+        """The address that asks the same; nothing where it would be too long for some proxy or mail program."""
+        query = urlencode(self.cleaned_data)
+        return f"?{query}" if len(query) <= LONGEST_QUERY else ""
 
 
 class PairsForm(forms.Form):

@@ -14,9 +14,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.access import Role, View, may, members_only
+from annotation.access import SAFE, Role, View, may, members_only
 from annotation.models import Item, Project, Worker
 from annotation.services import audit
 from annotation.views import ResearcherRequest
@@ -46,16 +46,17 @@ Facts = dict[str, Any]
 draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blob:"]})
 
 
-def dashboard(template: str) -> Callable[[Callable[..., Facts]], View]:
+def dashboard(template: str, *, methods: tuple[str, ...] = SAFE) -> Callable[[Callable[..., Facts]], View]:
     """A page about the shown version: whole, or only what has changed when the script asks for it after an update.
 
     `?fragment=status` is what stands above every page: how fresh it is. Any other fragment is the page's live part.
+    Whatever the method, nothing is written: an archived project can be asked, too.
     """
 
     def decorate(facts: Callable[..., Facts]) -> View:
         @wraps(facts)
-        @require_safe
-        @members_only(Role.VIEWER)
+        @require_http_methods(methods)
+        @members_only(Role.VIEWER, archived=True)
         @draws_pictures
         def view(request: ResearcherRequest, project: Project, **kwargs: Any) -> HttpResponse:
             if "csv" in request.GET and not may(request.role, Role.ANALYST):
@@ -106,8 +107,8 @@ def _part(
 
 
 def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
-    """Only fragments are conditional: a whole page also carries who is logged in."""
-    return freshness.etag if "fragment" in request.GET else None
+    """Only fragments are conditional: a whole page also carries who is logged in, and a question by POST its text."""
+    return freshness.etag if "fragment" in request.GET and request.method in SAFE else None
 
 
 @dashboard("ranking.html")
@@ -133,7 +134,8 @@ def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
 def item(request: HttpRequest, freshness: Freshness, pk: int) -> Facts:
     found, shown = get_object_or_404(Item, project=freshness.project, pk=pk), freshness.snapshot
     found.project = freshness.project
-    return {"item": found, "page": item_page(shown, found, page_number(request.GET)) if shown else None}
+    page = item_page(shown, found, page_number(request.GET)) if shown else None
+    return {"item": found, "revisions": list(freshness.project.items.of_key(found.key)), "page": page}
 
 
 @dashboard("components.html")
@@ -146,13 +148,18 @@ def activity(request: HttpRequest, freshness: Freshness) -> Facts:
     return {"page": activity_page(freshness)}
 
 
-@dashboard("new_argument.html")
+@dashboard("new_argument.html", methods=(*SAFE, "POST"))
 def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
-    form = NewArgumentForm(freshness.project, request.GET if "text" in request.GET else None)
+    """The text comes by POST: an address takes only so much, and stays in the logs of every proxy on the way.
+
+    A short text may stand in the address all the same: whoever wants to share the answer is given that link.
+    """
+    asked = request.POST if request.method == "POST" else request.GET
+    form = NewArgumentForm(freshness.project, asked if asked is request.POST or "text" in asked else None)
     page = None
     if freshness.snapshot and form.is_valid():
         page = new_argument_page(freshness.snapshot, **form.cleaned_data)
-    return {"form": form, "page": page}
+    return {"form": form, "page": page, "link": form.link if page else ""}
 
 
 @dashboard("pairs.html")

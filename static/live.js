@@ -20,6 +20,10 @@
   let pressed = false;
   let saying = null;
 
+  // A question that came by POST does not stand in the address: it is asked again as it was, whatever is typed since.
+  const question = document.querySelector("form[data-asked]");
+  const asked = question && new FormData(question);
+
   // A page about one version need not be fetched again for every judgement: only the lines about its freshness.
   const partFor = (told) => {
     const same = ["revision", "labels", "mark"].every((name) => told[name] === shown[name]);
@@ -44,7 +48,8 @@
     try {
       const address = new URL(window.location.href);
       address.searchParams.set("fragment", part);
-      const answer = await fetch(address, { headers: { Accept: "text/html" } });
+      const how = asked && part !== "status" ? { method: "POST", body: asked } : {};
+      const answer = await fetch(address, { ...how, headers: { Accept: "text/html" } });
       if (answer.redirected || answer.status === 404) window.location.reload(); // logged out, or no longer a member
       else if (answer.ok) take(part, await answer.text());
       else shown = {}; // the next message asks again

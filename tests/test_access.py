@@ -102,6 +102,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/exports/"): empty(ANALYSTS, 422),
     ("GET", "projects/<slug:slug>/exports/<int:number>/"): empty(ANALYSTS, 404),
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/new-argument/"): MEMBERS,  # a question; nothing is written
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
     ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/"): MEMBERS,
@@ -179,7 +180,7 @@ def test_each_role_gets_what_the_table_says(route: str, project: Project, client
 
 
 # In an archived project only what reads, protects people or ends the project can be done.
-STILL_ALLOWED = ["archive", "copy", "delete", "erase", "exports", "members", "withdraw"]
+STILL_ALLOWED = ["archive", "copy", "delete", "erase", "exports", "members", "new-argument", "withdraw"]
 
 
 @pytest.mark.parametrize("route", [r for r in ROUTES if r.startswith("projects/<slug") and ("POST", r) in TABLE])

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from annotation.models import Worker
 from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
-from modelling.dashboards.pictures import Picture, axis, numbers
+from modelling.dashboards.pictures import Picture, axis, numbers, ranks_axis
 from modelling.information import expected_information
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.ranking import Z_95, rank_items, relative_sd
@@ -221,7 +221,7 @@ def among_the_others(ladder: Ladder, expected: Expected) -> Picture:
         "low": expected.low,
         "high": expected.high,
     }
-    layout = {"xaxis": axis(_("Rank")), "yaxis": axis(_("Score"))}
+    layout = {"xaxis": ranks_axis(ladder.rank), "yaxis": axis(_("Score"))}
     return Picture(
         "new-argument", _("Where the text would stand, with 95 % interval"), words, [others, own], layout, 320
     )

@@ -3,16 +3,18 @@
 The script that draws them is static/pictures.js. Every picture stands beside a table with the same numbers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from django.utils.translation import gettext as _
 
 Trace = dict[str, Any]
 
 LONGEST_HOVER = 100
 DIGITS = 4
+FEW_PLACES = 10
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Picture:
 
 def axis(title: str, **options: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **options}
+
+
+def ranks_axis(ranks: Sequence[int]) -> dict[str, Any]:
+    """An axis of whole places: of a few of them plotly would show halves."""
+    few = ranks[-1] - ranks[0] < FEW_PLACES
+    return axis(_("Rank"), **({"dtick": 1, "range": [ranks[0] - 1, ranks[-1] + 1]} if few else {}))
 
 
 def error_bars(reach: Iterable[float]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Project
 from modelling.dashboards.addresses import items_at
-from modelling.dashboards.pictures import LONGEST_HOVER, Picture, axis, numbers, plain
+from modelling.dashboards.pictures import LONGEST_HOVER, Picture, axis, numbers, plain, ranks_axis
 from modelling.models import ConsensusScore
 from modelling.ranking import Z_95
 
@@ -56,7 +56,7 @@ def intervals_picture(dots: list[Dot], project: Project | None) -> Picture:
         "high": max(dot.mean for dot in dots),
         "low": min(dot.mean for dot in dots),
     }
-    layout = {"xaxis": axis(_("Rank")), "yaxis": axis(_("Score")), "showlegend": False}
+    layout = {"xaxis": ranks_axis([dot.rank for dot in dots]), "yaxis": axis(_("Score")), "showlegend": False}
     return Picture("intervals", _("Score with 95 % interval, best first"), words, [trace], layout)
 
 

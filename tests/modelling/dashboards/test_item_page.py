@@ -113,6 +113,24 @@ def test_the_page_is_reached_from_the_ranking_and_leads_to_the_editor(
     assert [row[0] for row in history[1:]] == ["1"]
 
 
+def test_an_older_revision_leads_to_the_newest_and_back(
+    snapshot: ModelSnapshot, project: Project, item: Item, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(viewer)
+    assert "corrected" not in client.get(f"/projects/pets/ranking/{item.pk}/").text
+    second, third = (
+        Item.objects.create(project=project, key=item.key, revision=number, text=f"Better {number}.", active=False)
+        for number in (2, 3)
+    )
+    for older in (item, second):
+        page = client.get(f"/projects/pets/ranking/{older.pk}/").text
+        assert f"This is revision {older.revision}." in page
+        assert f'href="/projects/pets/ranking/{third.pk}/"' in page
+    newest = client.get(f"/projects/pets/ranking/{third.pk}/").text
+    assert all(f'href="/projects/pets/ranking/{older.pk}/"' in newest for older in (item, second))
+    assert "corrected since" not in newest
+
+
 def test_items_unknown_and_unranked_say_so(
     snapshot: ModelSnapshot, project: Project, item: Item, owner: User, log_in: Callable[[User], Client]
 ) -> None:

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from annotation.models import Judgement, User, Worker
+from annotation import services
+from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from modelling.dashboards.new_argument import new_argument_page
 from modelling.dashboards.pairs import pairs_page
+from modelling.dashboards.pictures import ranks_axis
 from modelling.information import expected_information
 from modelling.models import ModelSnapshot
 from modelling.snapshots import Fitted
+from tests.modelling.two_camps import fitted_study, grown_twin, statements
 
 pytestmark = pytest.mark.django_db
 
@@ -94,3 +97,60 @@ def test_a_question_that_cannot_be_answered_is_told_why(
     answer = log_in(owner).get(f"/projects/pets/{address}")
     assert answer.status_code == 200
     assert words in answer.content.decode()
+
+
+def test_a_pasted_text_is_asked_by_post_and_leaves_no_trace(
+    snapshot: ModelSnapshot, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    client, before = log_in(viewer), (Judgement.objects.count(), AuditEntry.objects.count())
+    long = "Cats purr at night. " * 240
+    answer = client.post("/projects/pets/new-argument/", {"text": long, "group": "dogs"})
+    assert answer.context["page"].expected == new_argument_page(snapshot, long.strip(), "dogs").expected
+    assert answer.context["link"] == ""
+    assert "data-asked" in answer.text
+    part = client.post("/projects/pets/new-argument/?fragment=1", {"text": long, "group": "dogs"})
+    assert part.context["page"].expected == answer.context["page"].expected
+    assert "<html" not in part.text
+    assert (Judgement.objects.count(), AuditEntry.objects.count()) == before
+    services.archive_project(project=snapshot.project, user=None, archived=True)
+    assert client.post("/projects/pets/new-argument/", {"text": TEXT}).status_code == 200
+
+
+def test_the_link_of_a_short_text_asks_the_same(
+    snapshot: ModelSnapshot, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(viewer)
+    asked = client.post("/projects/pets/new-argument/", {"text": "Cats & dogs? 100 %", "group": "dogs"})
+    linked = client.get(f"/projects/pets/new-argument/{asked.context['link']}")
+    assert linked.context["page"].expected == asked.context["page"].expected
+    assert "data-asked" not in linked.text
+
+
+def test_a_question_from_another_site_is_refused(snapshot: ModelSnapshot, owner: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(owner)
+    assert client.post("/projects/pets/new-argument/", {"text": TEXT}).status_code == 403
+
+
+def test_an_empty_question_is_told_what_is_missing(
+    snapshot: ModelSnapshot, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    assert "Write or paste a text first." in log_in(viewer).post("/projects/pets/new-argument/", {"text": " "}).text
+
+
+def test_as_many_statements_for_three_times_the_study(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    fitted_study(project)
+    grown_twin(project, owner)
+    client = log_in(owner)
+    one = statements(client, f"/projects/pets/new-argument/?text={TEXT}")
+    assert one == statements(client, f"/projects/twin/new-argument/?text={TEXT}") < 15
+
+
+def test_the_axis_of_few_ranks_has_whole_places_only(snapshot: ModelSnapshot) -> None:
+    few = new_argument_page(snapshot, TEXT, "dogs").picture
+    places = few.traces[0]["x"]
+    assert few.layout["xaxis"]["dtick"] == 1
+    assert few.layout["xaxis"]["range"] == [places[0] - 1, places[-1] + 1]
+    assert "dtick" not in ranks_axis([1, 400])
