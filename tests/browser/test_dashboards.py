@@ -10,9 +10,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, Web
 from annotation.models import EventHead, Project, User
 from modelling import searching, versions
 from modelling.models import ModelSnapshot, ScoreboardEntry, SettingsSearch, UpdateState
+from modelling.updating import run_one
 from tests.browser.far import Far, far_away
 from tests.browser.reading import problems_here, violations
 from tests.browser.watched import log_in, make_watched_study, publish
+from tests.modelling.two_camps import fitted_study
 
 IN_TIME = 2.0  # seconds from publication to page
 MINUTE = 60_000
@@ -156,6 +158,27 @@ def test_what_somebody_writes_is_not_taken_from_under_their_hands(near: str, con
     assert page.locator("#q").evaluate("field => [field.selectionStart, field.selectionEnd]") == [1, 2]
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/ranking/?q=pur&**")
+
+
+def test_a_pasted_text_is_asked_again_of_a_new_version(near: str, context: BrowserContext) -> None:
+    """It came by POST and is not in the address; what is typed afterwards is not asked."""
+    project = Project.objects.get(slug="pets")
+    fitted_study(project)
+    page = watched(context, near, "new-argument/")
+    page.fill("[name=text]", "Evidence and numbers speak for cats.")
+    page.get_by_role("button", name="Ask the model").click()
+    expect(page.locator("dl.facts")).to_be_visible()
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    assert "text=" not in page.url
+    page.evaluate(OBSERVER)
+    page.fill("[name=text]", "Something else")
+    versions.ask_for_refit(project=project, user=None)
+    with page.expect_request(lambda request: "fragment=1" in request.url) as again:
+        assert run_one("test").number == 3
+    assert again.value.method == "POST"
+    assert "Evidence and numbers" in again.value.post_data
+    page.wait_for_function("() => window.seen['3'] && window.unchanged")
+    expect(page.locator("dl.facts")).to_be_visible()
 
 
 def test_a_button_that_is_being_pressed_stays_until_it_is_let_go(near: str, context: BrowserContext) -> None:
