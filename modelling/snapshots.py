@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from modelling.ranking import Ranking, rank_items, rank_many, relative_sd, relat
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
 CODE_VERSION = "0.5.0"
 IDS = ("item_ids", "worker_ids", "ranked")
+READING = [Lock() for _ in range(16)]
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,12 @@ def current_snapshot(project: Project) -> ModelSnapshot | None:
 
 
 def load_fitted(snapshot: ModelSnapshot) -> Fitted:
-    """The estimator as it was published, for reading: kept in memory and shared between pages."""
-    return _shared(snapshot.project, snapshot.checksum)
+    """The estimator as it was published, for reading: kept in memory and shared between pages.
+
+    Pages that are open all come at once for a new version: one reads it, the others wait for that one.
+    """
+    with READING[hash(snapshot.checksum) % len(READING)]:
+        return _shared(snapshot.project, snapshot.checksum)
 
 
 @lru_cache(maxsize=8)

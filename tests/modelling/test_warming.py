@@ -1,13 +1,17 @@
-"""What a web process reads before anybody asks."""
+"""What a web process reads before anybody asks, and what it reads once for all who ask."""
 
 import gc
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
 
 import pytest
 from django.conf import settings
 
-from modelling import warming, word_vectors
+from annotation.models import Project
+from modelling import snapshots, warming, word_vectors
+from modelling.models import ModelSnapshot
 
 DOOR = """
 import sys, threading
@@ -42,3 +46,25 @@ def test_what_cannot_be_read_is_told_and_stops_nothing(monkeypatch, caplog):
         gc.unfreeze()
     assert "wordllama is not installed" in caplog.text
     assert word_vectors.word_vectors(["a"])[0].any()
+
+
+def test_pages_that_come_at_once_for_a_new_version_read_it_once(monkeypatch):
+    came, reads = Semaphore(0), []
+
+    def read(project, checksum):
+        for _ in range(3):
+            came.acquire()
+        reads.append(checksum)
+        return checksum
+
+    def ask(snapshot):
+        came.release()
+        return snapshots.load_fitted(snapshot)
+
+    monkeypatch.setattr(snapshots, "read_fitted", read)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            told = list(pool.map(ask, [ModelSnapshot(project=Project(pk=7), checksum="new")] * 3))
+    finally:
+        snapshots._shared.cache_clear()
+    assert (told, reads) == (["new"] * 3, ["new"])
