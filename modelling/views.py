@@ -152,7 +152,7 @@ def activity(request: HttpRequest, freshness: Freshness) -> Facts:
 def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
     """The text comes by POST: an address takes only so much, and stays in the logs of every proxy on the way.
 
-    A short text may stand in the address all the same: whoever wants to share the answer is given that link.
+    A short text may stand in the address all the same: above the answer it is the link to it.
     """
     asked = request.POST if request.method == "POST" else request.GET
     form = NewArgumentForm(freshness.project, asked if asked is request.POST or "text" in asked else None)
