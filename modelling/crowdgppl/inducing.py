@@ -14,6 +14,7 @@ from .kernels import Kernel
 JITTER = 1e-6  # added to K_mm before its factorisation
 SPECTRAL_ITEMS = 1500  # up to here an eigen-decomposition of K is cheap, and the best choice of M directions
 CHUNK_PAIRS = 2048  # pairs whose features are held at once
+CHUNK_ITEMS = 512  # items whose features are centred at a time: their copies stay in the cache
 MANY_ITEMS = 3000  # beyond this a covariance of all pairs of items would take hundreds of megabytes
 EIGEN_FLOOR = 1e-9  # directions with a smaller share of the largest eigenvalue carry rounding only
 
@@ -57,7 +58,10 @@ class ItemSpace:
     @cached_property
     def own_variances(self) -> FloatArray:
         """k(x, x) of each item."""
-        return np.ones(self.n_items) if self.kernel is None or self.X is None else self.kernel.diagonal(self.X)
+        if self.kernel is None or self.X is None:
+            return np.ones(self.n_items)
+        parts = range(0, self.n_items, CHUNK_ITEMS)
+        return np.concatenate([np.zeros(0), *(self.kernel.diagonal(self.X[i : i + CHUNK_ITEMS]) for i in parts)])
 
     def times(self, B: FloatArray) -> FloatArray:
         """Psi B."""

@@ -13,7 +13,7 @@ from .checks import chosen, one_of, optional_matrix, same_length
 from .display import Axes, displayed
 from .feeding import batch_posterior, users_again
 from .finish import refresh_intervals
-from .inducing import gathered
+from .inducing import CHUNK_ITEMS, gathered
 from .inference import Rules
 from .intervals import Contrast, PersonalIntervals
 from .posterior import Posterior
@@ -21,8 +21,6 @@ from .predict import Predictor
 from .rest import RestPredictor
 from .sources import LabelSource
 from .users import KeptMeans, Users
-
-KNOWN_AT_ONCE = 512  # items whose features are centred at a time: their copies stay in the cache
 
 
 class Predictions:
@@ -238,8 +236,8 @@ class Predictions:
         i = chosen(items, self.n_items_, X, "items")
         if space.kernel is None or space.X is None:
             return np.asarray((i[:, None] == np.arange(space.n_items)).astype(np.float64))
-        rows, known = gathered(space.X, X, i), range(0, space.n_items, KNOWN_AT_ONCE)
-        alike = np.hstack([space.kernel(rows, space.X[start : start + KNOWN_AT_ONCE]) for start in known])
+        rows, known = gathered(space.X, X, i), range(0, space.n_items, CHUNK_ITEMS)
+        alike = np.hstack([space.kernel(rows, space.X[start : start + CHUNK_ITEMS]) for start in known])
         sizes = np.outer(space.kernel.diagonal(rows), space.own_variances)
         return np.asarray(alike / np.sqrt(np.maximum(sizes, 1e-300)))
 

@@ -106,7 +106,7 @@ def test_what_reads_alike_is_the_same_however_many_items_are_looked_at_together(
     crowd = make_crowd(seed=4, features=True)
     model = fitted(crowd.labels, X_items=crowd.X, n_inducing_items=8)
     at_once = model.similarity([2, 12], X_items=crowd.X[:1])
-    monkeypatch.setattr("modelling.crowdgppl.predictions.KNOWN_AT_ONCE", 5)
+    monkeypatch.setattr("modelling.crowdgppl.predictions.CHUNK_ITEMS", 5)
     assert_allclose(model.similarity([2, 12], X_items=crowd.X[:1]), at_once, rtol=1e-12)
     assert_allclose([at_once[0, 2], at_once[1, 0]], 1.0, rtol=1e-12)
 
