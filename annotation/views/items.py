@@ -29,13 +29,10 @@ def listing(request: ResearcherRequest, project: Project) -> HttpResponse:
     form.is_valid()
     rows = _filtered(current_items(project), form.cleaned_data)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
-    query = request.GET.copy()
-    query.pop("page", None)
     context = {
         "project": project,
         "form": form,
         "page": page,
-        "query": query.urlencode(),
         "n_items": current_items(project).count(),
         "may_change": may(request.role, Role.ANALYST),
     }
