@@ -29,12 +29,18 @@ class Report:
 
 
 class Crowd:
-    """Closed loop: each client answers, waits for the acknowledgement, answers again, until the budget is spent."""
+    """Closed loop: each client answers, waits for the acknowledgement, answers again, until the budget is spent.
 
-    def __init__(self, install: Install, slug: str, size: int, seed: int, ledger: Ledger | None = None) -> None:
+    With a rate, all together begin no more than so many answers in a second.
+    """
+
+    def __init__(
+        self, install: Install, slug: str, size: int, seed: int, ledger: Ledger | None = None, rate: float | None = None
+    ) -> None:
         self.clients = [Client(install.port, slug, install.headers, seed * 1000 + n, ledger) for n in range(size)]
         self._budget = 0
         self._spending = threading.Lock()
+        self._pause, self._moment = 1 / rate if rate else 0.0, 0.0
 
     @property
     def acknowledged(self) -> int:
@@ -88,7 +94,11 @@ class Crowd:
     def _take(self) -> bool:
         with self._spending:
             self._budget -= 1
-            return self._budget >= 0
+            self._moment = moment = max(self._moment + self._pause, time.perf_counter())
+            going = self._budget >= 0
+        if going and self._pause:
+            time.sleep(max(0.0, moment - time.perf_counter()))
+        return going
 
 
 def summary(milliseconds: list[float], statuses: Counter[int], seconds: float, cpu_seconds: float) -> Report:

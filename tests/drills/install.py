@@ -70,11 +70,12 @@ class Install:
             shutil.copy(empty_tables(), self.database)
         self.do("shell", "--no-imports", "-c", call)
 
-    def do(self, *words: str) -> None:
-        """A command of manage.py that must go well."""
+    def do(self, *words: str) -> str:
+        """What a command of manage.py said that must go well."""
         done = self.manage(*words)
         if done.returncode:
             raise RuntimeError(done.stderr)
+        return done.stdout
 
     def start(self, *options: str, wrapper: tuple[str, ...] = ()) -> float:
         """The server answers; returns how many seconds that took."""

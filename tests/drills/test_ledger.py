@@ -1,13 +1,11 @@
 """The books themselves are checked first; then a short kill -9 drill. `make drill-ledger` is the long form."""
 
-import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.drills.database import as_shown, fresh_postgres
+from tests.drills.database import as_shown
 from tests.drills.install import Install
 from tests.drills.kills import drill
 from tests.drills.ledger import FAIL, OK, UNKNOWN, Entry, Ledger, Row, check, compare, payload_hash, read
@@ -67,16 +65,6 @@ def test_a_payload_is_the_pair_the_choice_and_the_reason() -> None:
 )
 def test_a_row_is_read_as_its_sender_saw_it(choice: str, lo_was_left: bool, shown: str) -> None:
     assert as_shown(choice, lo_was_left=lo_was_left) == shown
-
-
-@pytest.fixture
-def install(tmp_path: Path) -> Iterator[Install]:
-    """An empty Concord on the database under test."""
-    if server := os.environ.get("DATABASE_URL"):
-        with fresh_postgres(server) as address:
-            yield Install(tmp_path, address)
-    else:
-        yield Install(tmp_path)
 
 
 @pytest.mark.slow
