@@ -26,6 +26,7 @@ class Answer:
     b: str
     choice: str
     joined: bool = False  # both keys stood in one cell, with underscores between and perhaps within them
+    number: int = 0  # of the worker, in the order in which they joined where the file comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Event:
 
 @dataclass(slots=True)
 class Plan:
-    """What an import would do. `workers` are those the project does not know yet, in order of appearance."""
+    """What an import would do. `workers` are those the project does not know yet, in the order they joined."""
 
     added: list[Event] = field(default_factory=list)
     unchanged: int = 0

@@ -33,7 +33,8 @@ def read_judgements(path: Path) -> list[Answer]:
         shape = shape_of(table)
         for line, cells in table.even_rows(problems):
             if not shape.leaves_out(cells):
-                answers.append(Answer(line, *shape.answer(cells), joined=shape.joined))
+                number = shape.number_of_worker(cells)
+                answers.append(Answer(line, *shape.answer(cells), joined=shape.joined, number=number))
                 _check(answers[-1], shape.columns, problems)
     problems.refuse_if_any()
     if not answers:
@@ -47,19 +48,19 @@ def plan_judgements(project: Project, answers: list[Answer]) -> Plan:
     answers = [_in_keys_of(items, answer) for answer in answers]
     _check_items(answers, items)
     stored, known = _winners_stored(project), workers_known(project)
-    plan, problems, strangers = Plan(), Problems(), dict[str, None]()
+    plan, problems, strangers = Plan(), Problems(), dict[str, int]()
     for answer, event in _events(project, answers, items):
         winner = stored.get(event.uuid)
         if winner is None:
             plan.added.append(event)
             if answer.worker not in known:
-                strangers[answer.worker] = None
+                strangers.setdefault(answer.worker, answer.number)
         elif winner == _winner(answer):
             plan.unchanged += 1
         else:
             problems.add(answer.line, "choice", _("The project has another answer of this worker to this pair."))
     problems.refuse_if_any()
-    plan.workers = list(strangers)
+    plan.workers = sorted(strangers, key=lambda name: strangers[name])  # as they appear, where no file numbers them
     return plan
 
 

@@ -12,6 +12,7 @@ ARENA_WINNERS = {"model_a": "a", "model_b": "b", "tie (bothbad)": "tie"}
 SIDES = {"left": "a", "right": "b"}
 UKP_LABELS = {"a1": "a", "a2": "b", "equal": "tie"}
 UNDERSCORE = "_"
+MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Shape:
     read: Read
     worker: str  # who judged, where the file does not say
     retracted: int | None = None
+    number: int | None = None  # of the worker, in the order in which they joined
 
     @property
     def joined(self) -> bool:
@@ -33,6 +35,11 @@ class Shape:
         """Worker, first item, second item, choice."""
         worker, a, b, choice = ("" if place is None else cells[place].strip() for place in self.places)
         return self.read(worker if self.places[0] is not None else self.worker, a, b, choice)
+
+    def number_of_worker(self, cells: list[str]) -> int:
+        """In Concord's own files; 0 where it does not stand there."""
+        number = "" if self.number is None else cells[self.number].strip()
+        return int(number) if number.isdecimal() and len(number) < MOST_DIGITS else 0
 
     def leaves_out(self, cells: list[str]) -> bool:
         """In Concord's own files: what was taken back, and what was skipped."""
@@ -54,7 +61,8 @@ def shape_of(table: Table) -> Shape:
         if None not in places[1:]:
             return Shape(places, [each[0] for each in names], read, worker)
     own = [required(table, *each) for each in OWN]
-    return Shape(list(own), [table.header[place] for place in own], _concord, "", table.find("retracted"))
+    more = table.find("retracted"), table.find("worker_number")
+    return Shape(list(own), [table.header[place] for place in own], _concord, "", *more)
 
 
 def _concord(worker: str, a: str, b: str, choice: str) -> tuple[str, str, str, str]:

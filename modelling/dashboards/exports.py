@@ -39,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class ExportsPage:
-    tables: dict[str, Any]
+    tables: list[tuple[str, Any]]
     formats: dict[str, str]
     others: dict[str, Any]
     asked: list[Asked]
@@ -49,7 +49,7 @@ class ExportsPage:
 def exports_page(project: Project) -> ExportsPage:
     jobs = ExportJob.objects.filter(project=project).exclude(pk__in=old())
     asked = [_asked(job) for job in jobs[:SHOWN]]
-    return ExportsPage(TITLES, {name: NAMES[name] for name in FORMATS}, EXCHANGES, asked)
+    return ExportsPage(list(TITLES.items()), {name: NAMES[name] for name in FORMATS}, EXCHANGES, asked)
 
 
 def _asked(job: ExportJob) -> Asked:

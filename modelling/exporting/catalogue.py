@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement
 from modelling.arrays import Damaged
-from modelling.exporting import archive, events, outcomes, predictions
+from modelling.exporting import archive, events, outcomes, predictions, texts
 from modelling.exporting.exchange import EXCHANGES
 from modelling.exporting.formats import CONTENT_TYPES, FORMATS, arrow, pieces
 from modelling.exporting.points import NoExport, Point
@@ -19,6 +19,7 @@ ARCHIVE, ZIP = "archive", "zip"
 MOST_ROWS = 50_000_000  # of one file
 TABLES: dict[str, Callable[[Point], Table]] = {
     "ranking": outcomes.ranking,
+    "items": texts.items,
     "judgements": events.judgements,
     "workers": events.workers,
     "utilities": predictions.utilities,
@@ -28,6 +29,7 @@ TABLES: dict[str, Callable[[Point], Table]] = {
 }
 TITLES = {
     "ranking": gettext_lazy("The ranking: scores, ranks and their intervals"),
+    "items": gettext_lazy("The items: texts, groups, notes and numbers, as they can be imported again"),
     "judgements": gettext_lazy("Every judgement, also those taken back"),
     "workers": gettext_lazy("Workers under their codes, with their answers about themselves"),
     "utilities": gettext_lazy("The score that each worker probably gives each item"),

@@ -17,7 +17,7 @@ from modelling.exporting.tables import PAGE, Cells, Column, Page, Table, at, col
 JUDGEMENT = columns(
     sequence=int, uuid=str, worker=str, a=str, a_revision=int, b=str, b_revision=int, choice=str, skip_reason=str,
     shown_first=str, round=int, source=str, response_ms=int, late=bool, clock_doubtful=bool, created_at=datetime,
-    retracted=bool, retracted_sequence=int,
+    retracted=bool, retracted_sequence=int, worker_number=int,
 )  # fmt: skip
 # Written out because a million of them are read at a time: models would take three times as long. What an erased person
 # took along is left out, at whatever point.
@@ -26,7 +26,7 @@ SELECT j.sequence, j.uuid, w.code, lo.key, lo.revision, hi.key, hi.revision,
     CASE j.choice WHEN 'lo' THEN 'a' WHEN 'hi' THEN 'b' ELSE j.choice END, j.skip_reason,
     CASE WHEN j.lo_was_left THEN 'a' WHEN NOT j.lo_was_left THEN 'b' END,
     j.round, j.source, j.response_ms, j.late, j.clock_doubtful, CAST(j.created_at AS TEXT), r.id IS NOT NULL,
-    r.sequence,
+    r.sequence, j.worker_id,
     j.item_lo_id, j.item_hi_id
 FROM annotation_judgement j
 JOIN annotation_worker w ON w.id = j.worker_id
@@ -46,7 +46,10 @@ TRAIT = "trait:"
 
 
 def judgements(point: Point) -> Table:
-    """One row for each judgement, in the order of the log. `a` is the item that came into the project first."""
+    """One row for each judgement, in the order of the log. `a` is the item that came into the project first.
+
+    Workers are numbered in the order in which they joined, so that an import can put them into it again.
+    """
     return stamped("judgements", point, JUDGEMENT, lambda: judgement_pages(point), _events(point).count())
 
 
@@ -56,11 +59,14 @@ def judgement_pages(point: Point, *, by_pair: bool = False) -> Iterator[Page]:
     No transaction: events never change, so those up to a sequence are one moment.
     """
     order, last = (BY_PAIR, (0, 0, 0)) if by_pair else (BY_SEQUENCE, (0,))
+    joined = Worker.objects.filter(project=point.project).order_by("pk").values_list("pk", flat=True)
+    numbers = {pk: number for number, pk in enumerate(joined, start=1)}
     known = (point.sequence, Worker.ERASED, point.project.pk, point.sequence)
     while found := rows(JUDGEMENTS + order, *known, *last, PAGE):
         sequence, *_, lo, hi = found[-1]
         last = (lo, hi, sequence) if by_pair else (sequence,)
-        yield [convert(cells) for convert, cells in zip(CONVERSIONS, zip(*found, strict=True), strict=False)]
+        page = [convert(cells) for convert, cells in zip(CONVERSIONS, zip(*found, strict=True), strict=False)]
+        yield [*page[:-1], [numbers[worker] for worker in page[-1]]]
 
 
 def _as_they_are(cells: Cells) -> Cells:

@@ -18,10 +18,11 @@ from modelling.updating import run_one
 
 class Command(TerminalCommand):
     help = (
-        "Writes what a project has learned or been told: a table (ranking, judgements, workers, utilities, pairs, "
-        "components, versions), the judgements in a format that another program reads, or an archive with everything "
-        "needed to check the ranking. The same point gives the same file, byte by byte, except for what people change "
-        "by hand since: groups of items, settings, names of components, and what an erased person takes along."
+        "Writes what a project has learned or been told: a table (ranking, items, judgements, workers, utilities, "
+        "pairs, components, versions), the judgements in a format that another program reads, or an archive with "
+        "everything needed to check the ranking. The same point gives the same file, byte by byte, except for what "
+        "people change by hand since: items and their groups, settings, names of components, and what an erased person "
+        "takes along."
     )
     examples = (
         "export my-study --output ranking.csv",
