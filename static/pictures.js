@@ -1,5 +1,6 @@
 // Draws the figures of a dashboard with plotly: colours by name from the style sheet, again when the page is refreshed
-// live, turns dark, or is printed. A click on a point follows its link; each picture can be saved as SVG or PNG.
+// live, turns dark, or is printed. A click on a point follows its link; each picture can be saved as SVG or PNG, always
+// in light colours: a file goes into a paper.
 (() => {
   "use strict";
   const OPTIONS = { displayModeBar: false, responsive: true };
@@ -7,6 +8,8 @@
   const PAPER_WIDTH = 680; // of a column on A4; a sheet of paper is not measured before it is printed
 
   const style = () => getComputedStyle(document.documentElement);
+  const rules = () => [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  const light = () => rules().find((rule) => rule.selectorText === ":root").style;
 
   // Every string that names a property of the style sheet becomes its value. Texts are anybody's, and may begin so, too.
   const coloured = (value, colours) => {
@@ -38,16 +41,19 @@
     return whole;
   };
 
+  // The figure of a picture as plotly takes it, in these colours.
+  const figureOf = (name, colours) => {
+    const { data, layout } = JSON.parse(document.getElementById(`figure-${name}`).textContent);
+    return { data: coloured(data, colours), layout: coloured(layoutOf(name, layout), colours) };
+  };
+
   const draw = (picture) => {
     const name = picture.dataset.picture;
     const canvas = document.getElementById(`canvas-${name}`);
-    const figure = JSON.parse(document.getElementById(`figure-${name}`).textContent);
-    const colours = style();
+    const { data, layout } = figureOf(name, style());
     const drawn = Boolean(canvas.data);
-    canvas.style.height = `${figure.layout.height}px`; // plotly forgets it when the window changes
-    window.Plotly.react(
-      canvas, coloured(figure.data, colours), coloured(layoutOf(name, figure.layout), colours), OPTIONS,
-    );
+    canvas.style.height = `${layout.height}px`; // plotly forgets it when the window changes
+    window.Plotly.react(canvas, data, layout, OPTIONS);
     if (!drawn) canvas.on("plotly_click", (event) => follow(event.points[0].customdata));
     for (const button of picture.querySelectorAll("[data-format]")) {
       button.hidden = false;
@@ -61,7 +67,10 @@
 
   const save = (button) => {
     const { picture: name, file } = button.closest("[data-picture]").dataset;
-    window.Plotly.downloadImage(`canvas-${name}`, { format: button.dataset.format, filename: file, scale: 2 });
+    const width = document.getElementById(`canvas-${name}`).offsetWidth;
+    const figure = figureOf(name, light());
+    const size = { width, height: figure.layout.height, scale: 2 };
+    window.Plotly.downloadImage(figure, { format: button.dataset.format, filename: file, ...size });
   };
 
   const drawAll = () => document.querySelectorAll("[data-picture]").forEach(draw);

@@ -112,13 +112,17 @@ def test_who_may_not_is_told_so_on_a_page(served: str, page: Page, project: Proj
     assert problems_here(page) == []
 
 
-def test_a_picture_keeps_its_height_in_another_window_and_is_light_on_paper(
+def test_a_picture_keeps_its_height_in_another_window_and_is_light_in_a_file_and_on_paper(
     served: str, browser: Browser, owner: User, invitation: str
 ) -> None:
     page = browser.new_context(color_scheme="dark", viewport={"width": 1280, "height": 844}).new_page()
     page.goto(f"{served}/r/pets/")
     picture = page.locator("[data-picture=intervals]")
     expect(picture.locator(".main-svg").first).to_have_css("background-color", "rgb(24, 33, 31)")
+    with page.expect_download() as download:
+        picture.get_by_role("button", name="SVG").click()
+    assert download.value.suggested_filename == "pets-intervals-v1.svg"
+    assert "fill: rgb(22, 33, 31)" in download.value.path().read_text(encoding="utf-8")  # dark words on white
     page.set_viewport_size({"width": 800, "height": 844})
     expect(picture.locator(".main-svg").first).to_have_attribute("width", "726")
     assert picture.locator(".canvas").evaluate("canvas => canvas.offsetHeight") == 420
