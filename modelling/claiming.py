@@ -32,7 +32,9 @@ LONGEST_PAUSE = timedelta(minutes=10)
 FAILURES = 3  # in a row, after which the pause is the longest at once
 EVERY_SECOND = 1.0
 Tell = Callable[..., None]  # what is being done, which share of it is done, a detail
-STAGES = {"read": "reading", "fit": "fitting", "compare": "comparing"}  # whatever else a fit reports is choosing
+STAGES = {
+    "read": "reading", "fit": "fitting", "refine": "refining", "compare": "comparing",
+}  # fmt: skip  # whatever else a fit reports is choosing
 FREE: dict[str, Any] = {"owner": "", "lease_until": None, "progress": {}}
 CALM: dict[str, Any] = {**FREE, "attempts": 0, "not_before": None}
 Condition = UpdateState.Condition

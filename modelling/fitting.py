@@ -78,6 +78,16 @@ def step(model: CrowdGPPL, news: News, traits: TraitFeatures | None = None) -> N
         model.partial_fit(news.learned, X_users=X_users, n_items=model.n_items_, n_users=len(news.worker_ids))
 
 
+def refine(model: CrowdGPPL, settings: ModelSettings) -> None:
+    """The slower pass, where the study wants it and is small enough; where it is not, the model's warnings say why."""
+    if not settings.refine:
+        return
+    if why := model.hindrance_:
+        model.warnings_ = [*model.warnings_, why]
+    else:
+        model.refine()
+
+
 def numeric_columns(inputs: Inputs) -> np.ndarray | None:
     """The researcher's own columns, where every item has them all."""
     names = set.intersection(*(set(item.features) for item in inputs.items)) if inputs.items else set()

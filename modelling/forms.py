@@ -27,6 +27,7 @@ LABELS = {
     "traits": gettext_lazy("learn from what workers tell about themselves"),
     "reliability": gettext_lazy("weigh workers by how consistent they are"),
     "refit_growth": gettext_lazy("start again when the judgements have grown by the factor"),
+    "refine": gettext_lazy("refine versions while the study is small"),
     "seed": gettext_lazy("random seed"),
 }
 HELP = {
@@ -65,6 +66,11 @@ HELP = {
     "refit_growth": gettext_lazy(
         "Between fits from scratch the model learns step by step. A smaller factor starts again more often, which is "
         "slower and a little more exact."
+    ),
+    "refine": gettext_lazy(
+        "A slower pass after the fit: scores, intervals and ranks come from draws of the exact posterior. Up to 500 "
+        "judgements, with items times workers at most 1,000; a version then takes some seconds longer. Larger studies "
+        "are not refined."
     ),
     "seed": gettext_lazy("The same judgements, settings and seed give the same ranking, to the last digit."),
 }
@@ -123,8 +129,8 @@ class ModelSettingsForm(forms.Form):
         parts = [
             (_("What it looks for"), ["n_components", "kernel", "n_inducing_items"]),
             (_("What it expects before anybody judges"), priors),
-            (_("What it makes of workers"), list(SWITCHES)),
-            (_("When it learns"), ["update_batch", "refit_growth", "seed"]),
+            (_("What it makes of workers"), ["traits", "reliability"]),
+            (_("When it learns"), ["update_batch", "refit_growth", "refine", "seed"]),
         ]
         for legend, names in parts:
             yield FieldGroup(legend, [self[name] for name in names])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modelling.arrays import Arrays
-from modelling.fitting import Progress, fit, step
+from modelling.fitting import Progress, fit, refine, step
 from modelling.inputs import Inputs, News, ids_of
 from modelling.model_settings import ModelSettings
 from modelling.scoreboard import Rivals
@@ -28,14 +28,17 @@ class Learner:
     def from_scratch(cls, inputs: Inputs, settings: ModelSettings, progress: Progress) -> "Learner":
         """Models of everything there is."""
         model, features, traits = fit(inputs, settings, progress=progress)
+        refine(model, settings)
         active = np.flatnonzero([item.active for item in inputs.items])
         fitted = Fitted(model, features, traits, ids_of(inputs.items), ids_of(inputs.workers), active)
         progress("compare")
         return cls(fitted, Rivals.fitted_beside(fitted, progress))
 
-    def gone_on(self, news: News) -> "Learner":
+    def gone_on(self, news: News, settings: ModelSettings, progress: Progress | None = None) -> "Learner":
         """The same models, changed in place, with what came and without what was taken back."""
+        self.fitted.model.progress = progress
         step(self.fitted.model, news, self.fitted.traits)
+        refine(self.fitted.model, settings)
         self.rivals.go_on(news)
         return replace(self, fitted=replace(self.fitted, worker_ids=news.worker_ids))
 

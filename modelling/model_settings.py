@@ -18,7 +18,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "refit_growth": (1.1, 2),  # the estimator itself starts again when its labels have doubled
     "seed": (0, 2**31 - 1),
 }
-SWITCHES = ("traits", "reliability")
+SWITCHES = ("traits", "reliability", "refine")
 TEXTS, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
     "texts", "near texts", "surface", "vectors", "numeric", "none"
 )  # fmt: skip
@@ -41,6 +41,7 @@ class ModelSettings:
     traits: bool = True
     reliability: bool = False
     refit_growth: float = 2.0
+    refine: bool = False
     seed: int = 0
 
     @classmethod

@@ -26,13 +26,13 @@ class Ranking:
 
 def rank_items(mean: Floats, cov: Floats, rng: np.random.Generator) -> Ranking:
     """Ranks by the mean; their 90 % intervals and the chance to be among the ten best, by draws from the posterior."""
-    return _ranked(mean, _draws(mean, cov, rng))
+    return rank_draws(mean, _draws(mean, cov, rng))
 
 
 def rank_many(mean: Floats, F: Floats, own: Floats, rng: np.random.Generator) -> Ranking:
     """The same from a covariance F F^T + diag(own): nothing is items by items."""
     common = rng.standard_normal((DRAWS, F.shape[1])) @ F.T
-    return _ranked(mean, mean + common + rng.standard_normal((DRAWS, len(mean))) * np.sqrt(own))
+    return rank_draws(mean, mean + common + rng.standard_normal((DRAWS, len(mean))) * np.sqrt(own))
 
 
 def relative_sd_of_many(F: Floats, own: Floats) -> Floats:
@@ -41,7 +41,8 @@ def relative_sd_of_many(F: Floats, own: Floats) -> Floats:
     return np.asarray(np.sqrt((centred**2).sum(axis=1) + own * (1.0 - 2.0 / len(own)) + own.mean() / len(own)))
 
 
-def _ranked(mean: Floats, draws: Floats) -> Ranking:
+def rank_draws(mean: Floats, draws: Floats) -> Ranking:
+    """The same from draws (n, items) of the posterior."""
     drawn = ranks(draws)
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0, method="nearest").astype(np.int64)
     rank = ranks(mean[None, :])[0]

@@ -1,7 +1,7 @@
 """An estimator becomes a snapshot (arrays, one row, one score per item), and a snapshot an estimator again."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any
@@ -17,7 +17,7 @@ from modelling.features import TextFeatures, TraitFeatures
 from modelling.inputs import Inputs, News
 from modelling.model_settings import ModelSettings
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.ranking import Ranking, rank_items, rank_many, relative_sd, relative_sd_of_many
+from modelling.ranking import Ranking, rank_draws, rank_items, rank_many, relative_sd, relative_sd_of_many
 
 SCORES_AT_ONCE = 4_000_000  # workers times items whose own scores are formed at a time: 32 MB
 CODE_VERSION = "0.5.0"
@@ -161,6 +161,7 @@ def describe(
         data_hash=source.data_hash,
         code_version=CODE_VERSION,
         base=(parent.base or parent.checksum) if parent and step else "",
+        refined=fitted.model.refined_ is not None,
         **_course(fitted.model),
     )
 
@@ -174,6 +175,8 @@ def _course(model: CrowdGPPL) -> dict[str, Any]:
         "warnings": [str(warning) for warning in model.warnings_],
         "bounds": bounds,
     }
+    if model.refined_ is not None:
+        diagnostics["refined"] = asdict(model.refined_)
     return {"lower_bound": bounds[-1] if bounds else None, "diagnostics": diagnostics}
 
 
@@ -201,7 +204,8 @@ def ranked_scores(
         mean, F, own = model.predict_consensus_factors(items)
         return mean, relative_sd_of_many(F, own), rank_many(mean, F, own, rng)
     mean, cov = model.predict_consensus(items=items, return_cov=True)
-    return mean, relative_sd(cov), rank_items(mean, cov, rng)
+    draws = model.draw_consensus(items)
+    return mean, relative_sd(cov), rank_items(mean, cov, rng) if draws is None else rank_draws(mean, draws)
 
 
 def judgements_per_item(fitted: Fitted) -> NDArray[np.int64]:

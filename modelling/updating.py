@@ -57,7 +57,7 @@ def update(project: Project, owner: str, tell: Tell | None = None) -> ModelSnaps
     laps("foretelling")
     source: News | Inputs
     if parent and known and news and may_step(parent, news, settings):
-        source, learner = news, known.gone_on(news)
+        source, learner = news, known.gone_on(news, settings, heartbeat)
     else:
         heartbeat.say("read")
         source = read_inputs(project, moment)

@@ -141,7 +141,8 @@ class Replay:
         if self.learner is None or snapshot.parent is None or self.checksum != snapshot.parent.checksum:
             raise NotAgain(NO_PARENT)
         fitted, moment = self.learner.fitted, Moment(snapshot.last_sequence, snapshot.inputs_revision)
-        return self.learner.gone_on(read_news(snapshot.parent, moment, fitted.item_ids, fitted.worker_ids))
+        news = read_news(snapshot.parent, moment, fitted.item_ids, fitted.worker_ids)
+        return self.learner.gone_on(news, ModelSettings.of(snapshot.settings))
 
 
 def _fitted_again(snapshot: ModelSnapshot) -> Learner:

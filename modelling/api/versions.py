@@ -47,6 +47,7 @@ class VersionTold(Told):
     data_hash: str
     code_version: str
     lower_bound: float | None
+    refined: bool = Field(description="Whether its numbers come from draws of the exact posterior.")
     seconds: float
     checksum: str
     shown: bool = Field(description="Whether pages show this version now.")

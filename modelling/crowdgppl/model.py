@@ -24,10 +24,11 @@ from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Posterior, blank_posterior, prior_scales
 from .predictions import Predictions
+from .refining import refined
 from .reliability import Reliability
 from .sources import LabelSource
 from .start import begin
-from .state import posterior_from_state, posterior_to_state, unwords, words
+from .state import draws_from, keep_draws, posterior_from_state, posterior_to_state, unwords, words
 from .streaming import find_rows, grow_items, grow_users, hold, update, with_labels, without_labels
 from .svi import EPOCHS, Steps, run_svi
 from .traits import Traits
@@ -243,13 +244,31 @@ class CrowdGPPL(Predictions):
         return Rules(self.likelihood, self.tolerance, self.max_iterations)
 
     def _keep(self, post: Posterior) -> None:
-        self._posterior, self._axes, self._bound = post, None, None
+        self._posterior, self._axes, self._bound, self._draws = post, None, None, None
         self.n_items_, self.n_users_, self.n_components_ = post.space.n_items, len(post.users.W), post.n_components
         self.warnings_: list[str] = []
         if post.improper > MANY_IMPROPER:
             self.warnings_.append(f"{post.improper:.0%} of the labels kept an older site (improper cavity).")
         if not self.converged_:
             self.warnings_.append(f"The fit stopped after {self.n_iter_} iterations before it came to rest.")
+
+    def refine(self) -> CrowdGPPL:
+        """Predictions by draws of the exact posterior, on small data, until labels come or go.
+
+        Where personal_variance is a number the scales of tastes are held at it; where it is "auto" every taste has its
+        own: omega2 makes up for what mean field loses, and the exact posterior loses nothing. Where the draws do not
+        mix, everything stays as it was and `warnings_` says so.
+        """
+        if why := self.hindrance_:
+            raise ValueError(why)
+        own_scales = self.scales == "shared" and isinstance(self.personal_variance, str)
+        draws = refined(self._post, own_scales, self.random_state, self._tell("refine"))
+        if draws.mixing.usable:
+            self._draws = draws
+        else:
+            told = f"Not refined: the draws did not mix (R-hat {draws.mixing.r_hat:.2f})."
+            self.warnings_ = [*self.warnings_, told]
+        return self
 
     def partial_fit(
         self,
@@ -337,6 +356,7 @@ class CrowdGPPL(Predictions):
         course["fitted_on"] = self._fitted_on
         course["choice"] = [choice.variance, choice.personal_rest, list(choice.losses), choice.share]
         state["course"] = words(course)
+        keep_draws(state, self._draws)
         return state
 
     @classmethod
@@ -358,5 +378,6 @@ class CrowdGPPL(Predictions):
         model.choice_ = Choice(variance, rest, (losses[0], losses[1]), *share)
         model._source = source
         model._keep(posterior_from_state(state))
+        model._draws = draws_from(state, model._post.space)
         model.warnings_ = course["warnings"]
         return model

@@ -11,14 +11,17 @@ import numpy.typing as npt
 from .arrays import FloatArray, IntArray
 from .checks import chosen, one_of, optional_matrix, same_length
 from .display import Axes, displayed
+from .drawn import DrawnPredictor
 from .feeding import batch_posterior, users_again
 from .finish import refresh_intervals
-from .inducing import CHUNK_ITEMS, gathered
+from .inducing import CHUNK_ITEMS, ItemView, gathered
 from .inference import Rules
 from .intervals import Contrast, PersonalIntervals
 from .posterior import Posterior
 from .predict import Predictor
+from .refining import Draws, hindrance
 from .rest import RestPredictor
+from .sampling import Mixing
 from .sources import LabelSource
 from .users import KeptMeans, Users
 
@@ -40,6 +43,7 @@ class Predictions:
     _axes: Axes | None = None
     _bound: float | None = None
     _source: LabelSource | None = None
+    _draws: Draws | None = None  # of the exact posterior, while no label has come or gone since
 
     @property
     def _rules(self) -> Rules:
@@ -52,16 +56,22 @@ class Predictions:
         return self._posterior
 
     def _predictor(self, X_items: FloatArray | None, X_users: FloatArray | None) -> Predictor:
-        post = self._post
-        view = post.space.view(X_items, 0 if X_items is None else len(X_items))
+        post, view = self._post, self._view(X_items)
         users = post.users if X_users is None else self._with_strangers(post, X_users)
         refresh_intervals(post)
         finish = post.finish
         S_t = post.items.cov[0] if finish is None else finish.S_t
         parts = (view, post.items, post.scale_items.mean, users.W, users.Omega, post.scale_users.mean, S_t)
+        if self._draws is not None:
+            return DrawnPredictor(*parts, self._draws)
         if finish is None or not finish.personal:
             return Predictor(*parts)
         return RestPredictor(*parts, post, finish)
+
+    def _view(self, X_items: FloatArray | None) -> ItemView:
+        """Known items, and new ones after them, in the directions that predictions use."""
+        space = self._post.space if self._draws is None else self._draws.space
+        return space.view(X_items, 0 if X_items is None else len(X_items))
 
     @property
     def _reading(self) -> tuple[LabelSource, Rules, int]:
@@ -129,6 +139,23 @@ class Predictions:
         i = chosen(items, self.n_items_, None, "items")
         return predictor.consensus_mean(i), *predictor.consensus_factors(i)
 
+    def draw_consensus(self, items: npt.ArrayLike) -> FloatArray | None:
+        """(draws, items) t in every draw of a refined model; None where there are no draws."""
+        predictor = self._predictor(None, None)
+        if not isinstance(predictor, DrawnPredictor):
+            return None
+        return predictor.consensus_draws(chosen(items, self.n_items_, None, "items"))
+
+    @property
+    def refined_(self) -> Mixing | None:
+        """How well the draws mixed from which everything is predicted; None where the model is not refined."""
+        return None if self._draws is None else self._draws.mixing
+
+    @property
+    def hindrance_(self) -> str:
+        """Why `refine` would refuse these data, in words; empty if it would not."""
+        return hindrance(self._post)
+
     def predict_utilities(
         self,
         users: npt.ArrayLike | None = None,
@@ -166,10 +193,13 @@ class Predictions:
         among: npt.ArrayLike | None,
         own: bool = False,
     ) -> FloatArray:
-        view = self._post.space.view(X_items, 0 if X_items is None else len(X_items))
         others = None if among is None else chosen(among, self.n_items_, X_items, "among")
+        at = Contrast.of(self._view(X_items), items, others)
+        predictor = self._predictor(X_items, X_users)
+        if isinstance(predictor, DrawnPredictor):
+            return predictor.personal_sd(users, at, own)
         intervals, places = self._intervals_of(users, X_users)
-        return intervals.sd(places, Contrast.of(view, items, others), own)
+        return intervals.sd(places, at, own)
 
     def predict_proba(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from .kernels import Kernel, kernel_from_state
 from .labels import PairwiseLabels
 from .ledger import Ledger
 from .posterior import Finish, Posterior
+from .refining import Draws
 from .reliability import Reliability
+from .sampling import Mixing
 from .scales import Scales
 from .traits import Traits
 from .users import KeptMeans, Users
 
 FINISH_FIELDS = ("S_t", "root", "lam", "tau")
+DRAW_FIELDS = ("B", "W", "variance")
 SCALE_FIELDS = ("prior_shape", "prior_rate", "learned", "shape", "rate")
 
 
@@ -122,6 +126,26 @@ def finish_from(state: State) -> Finish | None:
     settled = bool(state.get("finish_settled", np.array(False)))
     share = float(state.get("finish_share", np.array(1.0)))
     return Finish(S_t, root, lam, tau, bool(state["finish_personal"]), settled, share)
+
+
+def keep_draws(state: State, draws: Draws | None) -> None:
+    """The draws of a refined model, in the short numbers to which they were rounded."""
+    if draws is None:
+        return
+    for name in DRAW_FIELDS:
+        state[f"draws_{name}"] = getattr(draws, name).astype(np.float32)
+    state["draws_mixing"] = words(astuple(draws.mixing))
+    put(state, draws_map=draws.space.map, draws_Psi=draws.space.Psi)
+
+
+def draws_from(state: State, space: ItemSpace) -> Draws | None:
+    """The draws that `keep_draws` wrote, their items those of this space."""
+    if "draws_mixing" not in state:
+        return None
+    if "draws_Psi" in state and not np.array_equal(state["draws_Psi"], space.dense):
+        space = ItemSpace(space.n_items, space.kernel, space.X, space.X, state["draws_map"], state["draws_Psi"])
+    B, W, variance = (state[f"draws_{name}"].astype(np.float64) for name in DRAW_FIELDS)
+    return Draws(space, B, W, variance, Mixing(*unwords(state["draws_mixing"])))
 
 
 def users_from(state: State) -> Users:

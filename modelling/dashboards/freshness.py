@@ -48,6 +48,7 @@ class Progress:
         stages = {
             "reading": _("Reading the judgements"),
             "choosing": _("Finding out how much tastes differ"),
+            "refining": _("Refining the version"),
             "comparing": _("Learning the methods it is compared with"),
         }
         return stages.get(self.what, _("Learning"))

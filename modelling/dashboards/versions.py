@@ -68,6 +68,7 @@ class VersionPage:
     remarks: list[str]
     settings: list[Explained]
     warnings: list[str]
+    mixing: dict[str, float]
     pictures: list[Picture]
     parts: list[Part]
     before: ModelSnapshot | None
@@ -164,6 +165,7 @@ class Remarks:
         facts = {
             _("pinned"): snapshot == self.pinned,
             _("newest"): snapshot == self.newest,
+            _("refined"): snapshot.refined,
             _("only scores kept"): snapshot.pruned_at is not None,
             _("knows people erased since"): snapshot.pk in self.knowing_the_erased,
         }
@@ -182,6 +184,7 @@ def version_page(snapshot: ModelSnapshot) -> VersionPage:
         remarks=remarks.about(snapshot),
         settings=explained(ModelSettings.of(snapshot.settings)),
         warnings=[str(warning) for warning in told.get("warnings", [])],
+        mixing=told.get("refined", {}),
         pictures=[bound] if bound else [],
         parts=parts_of(told.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),

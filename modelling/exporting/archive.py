@@ -176,6 +176,7 @@ def manifest_of(snapshot: ModelSnapshot, licence: str) -> dict[str, Any]:
             "code_version": snapshot.code_version,
             "checksum": snapshot.checksum,
             "lower_bound": snapshot.lower_bound,
+            "refined": snapshot.refined,
             "created_at": at(snapshot.created_at),
         },
         "software": {

@@ -23,7 +23,7 @@ COMPONENT = columns(
 VERSION = columns(
     number=int, kind=str, parent=int, first_sequence=int, last_sequence=int, inputs_revision=int, included=int,
     excluded=str, settings=str, seed=int, data_hash=str, code_version=str, lower_bound=float, checksum=str,
-    seconds=float, created_at=datetime,
+    seconds=float, created_at=datetime, refined=bool,
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def _version_rows(point: Point) -> Iterator[tuple[Any, ...]]:
             each.number, each.kind, each.parent.number if each.parent else None, each.first_sequence,
             each.last_sequence, each.inputs_revision, each.included, words_of(each.excluded), words_of(each.settings),
             each.seed, each.data_hash, each.code_version, each.lower_bound, each.checksum, each.seconds,
-            at(each.created_at),
+            at(each.created_at), each.refined,
         )  # fmt: skip
 
 

@@ -31,6 +31,9 @@ class ModelSnapshot(models.Model):
     base = models.CharField(
         max_length=64, blank=True, help_text=_("The checksum of the arrays that these are stored as a change of.")
     )
+    refined = models.BooleanField(
+        default=False, help_text=_("Whether its numbers come from draws of the exact posterior.")
+    )
     seconds = models.FloatField()
     pruned_at = models.DateTimeField(
         null=True, blank=True, help_text=_("When the arrays were thrown away; the scores stay.")

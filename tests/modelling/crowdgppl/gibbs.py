@@ -40,13 +40,17 @@ class Truth:
 
 
 def gibbs(labels, n_items, n_users, components, s_t, s_v, draws, chains=64, burn=300, seed=0):
-    """t, V and W given plain answers, w_u ~ N(0, I), t ~ N(0, I / s_t), v_c ~ N(0, I / s_v)."""
+    """t, V and W given plain answers, w_u ~ N(0, I), t ~ N(0, I / s_t), v_c ~ N(0, I / s_v).
+
+    s_t may be the shape and rate of a Gamma prior: then it is drawn too.
+    """
+    s_t, t_prior = (1.0, s_t) if isinstance(s_t, tuple) else (s_t, None)
     rng = np.random.default_rng(seed)
     X = np.zeros((len(labels), n_items))
     X[np.arange(len(labels)), labels.a] = 1
     X[np.arange(len(labels)), labels.b] = -1
     scales = np.append(s_t, np.full(components, s_v))
-    prior = np.diag(np.repeat(scales, n_items))
+    prior = np.tile(np.diag(np.repeat(scales, n_items)), (chains, 1, 1))
     B = rng.standard_normal((chains, components + 1, n_items)) / np.sqrt(scales)[:, None]
     W = np.ones((chains, n_users, components + 1))
     W[:, :, 1:] = rng.standard_normal((chains, n_users, components))
@@ -55,6 +59,9 @@ def gibbs(labels, n_items, n_users, components, s_t, s_v, draws, chains=64, burn
     for sweep in range(burn + draws):
         z = _latent(rng, _felt(X, B, W, labels), 2 * labels.y - 1)
         B = _items(rng, X, W[:, labels.u], z, prior).reshape(B.shape)
+        if t_prior:
+            drawn = rng.gamma(t_prior[0] + n_items / 2, 1 / (t_prior[1] + (B[:, 0] ** 2).sum(axis=1) / 2))
+            prior[:, np.arange(n_items), np.arange(n_items)] = drawn[:, None]
         if components:
             _users(rng, X @ B.swapaxes(1, 2), z, labels.u, W)
         if sweep >= burn:
