@@ -138,14 +138,15 @@ def test_an_empty_question_is_told_what_is_missing(
     assert "Write or paste a text first." in log_in(viewer).post("/projects/pets/new-argument/", {"text": " "}).text
 
 
-def test_as_many_statements_for_three_times_the_study(
+def test_as_many_statements_for_three_times_the_study_also_on_pages_that_have_no_test_of_their_own(
     project: Project, owner: User, log_in: Callable[[User], Client]
 ) -> None:
     fitted_study(project)
     grown_twin(project, owner)
     client = log_in(owner)
-    one = statements(client, f"/projects/pets/new-argument/?text={TEXT}")
-    assert one == statements(client, f"/projects/twin/new-argument/?text={TEXT}") < 15
+    for page in (f"new-argument/?text={TEXT}", "pairs/", "activity/", "ranking/"):
+        one, three = (statements(client, f"/projects/{slug}/{page}") for slug in ("pets", "twin"))
+        assert one == three <= 15, page
 
 
 def test_the_axis_of_few_ranks_has_whole_places_only(snapshot: ModelSnapshot) -> None:
