@@ -62,10 +62,11 @@ def drill(install: Install, *, exports: int, clients: int, items: int, seed: int
 def take(exports: int) -> None:
     """In a process of the install: prints what each of so many exports held, each of a log that has moved on."""
     from annotation.models import Project
-    from modelling.exporting import events
+    from modelling.exporting import events, point_of
 
     events.PAGE = ROWS_AT_A_TIME
     project, taken, last = Project.objects.get(slug=SLUG), [], 0
+    wait_until(lambda: point_of(project).version, SECONDS, "there was no first version, so that a point has no name")
     for _ in range(exports):
         wait_until(lambda last=last: _head(project) >= last + BETWEEN, SECONDS, "nobody judges any more")
         last = _head(project)
