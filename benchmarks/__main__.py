@@ -11,6 +11,7 @@ MODULES = (
     "benchmarks.paper.simulations",
     "benchmarks.components",
     "benchmarks.coverage",
+    "benchmarks.refining",
     "benchmarks.people",
     "benchmarks.speed",
     "benchmarks.streaming",

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from .arrays import FloatArray, IntArray
 
+MOST_WEIGHT = 1e6  # beyond it one label would swallow the last digits of all others
+
 
 def indices(values: npt.ArrayLike, name: str) -> IntArray:
     """One-dimensional non-negative whole numbers; anything else is refused in plain words."""
@@ -66,6 +68,8 @@ class PairwiseLabels:
             raise ValueError("y must lie between 0 (b preferred) and 1 (a preferred).")
         if (self.weights < 0).any():
             raise ValueError("A weight must not be negative.")
+        if (self.weights > MOST_WEIGHT).any():
+            raise ValueError(f"A weight counts a label so many times; it must not be above {MOST_WEIGHT:,.0f}.")
 
     @property
     def weights(self) -> FloatArray:

@@ -19,7 +19,7 @@ from .sampling import Mixing, Told, sample
 from .scales import Scales
 from .users import KeptMeans
 
-FEWEST_CHAINS, MOST_CHAINS = 16, 64
+FEWEST_CHAINS, MOST_CHAINS = 16, 32
 WIDTH = 6400  # chains times labels: as many chains as the labels leave room for
 MOST_LABELS, MOST_CELLS, MOST_UNKNOWNS = 500, 1000, 800  # cells are items times users: a few CPU seconds
 MOST_SEEN = 200  # utilities of which it is looked at how they mix

@@ -77,8 +77,8 @@ def grow_items(post: Posterior, X_new: FloatArray | None, n_new: int, room: int)
     if post.held is not None:
         post.held = np.vstack((post.held, np.zeros((M - old, len(s)))))
     if post.finish is not None:
-        post.finish.S_t = grown_covariance(post.finish.S_t, M, 1.0 / s[0])
-        prior = 1.0 / s[0] + (1.0 / (s[1:] * post.s_w)).sum()
+        post.finish.S_t = grown_covariance(post.finish.S_t, M, 0.0 if post.items.first else 1.0 / s[0])
+        prior = (0.0 if post.items.first else 1.0 / s[0]) + (1.0 / (s[1:] * post.s_w)).sum()
         post.finish.root = linalg.block_diag(post.finish.root, np.sqrt(prior) * np.eye(M - old))
 
 

@@ -56,6 +56,7 @@ class Traits:
         own = self.space.own_variances if X is None or kernel is None else kernel.diagonal(X)
         missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0) * self.size**2
         told = np.ones(len(Phi), dtype=bool) if given is None else told_by(given)
+        told = told & (self.size > 0)  # where all who told anything told the same, nobody is like another
         return np.where(told[:, None], (Phi - self.centre) * self.size, 0.0), np.where(told, missing, 1.0)
 
     def copy(self) -> Traits:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import components, coverage, harness, large_study, people, sources, speed, streaming
+from benchmarks import components, coverage, harness, large_study, people, refining, sources, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
@@ -141,6 +141,17 @@ def test_matching_pairs_each_true_component_once():
     truth = rng.standard_normal((2, 50))
     found = np.vstack([-truth[1], truth[0], rng.standard_normal(50), np.zeros(50)])
     assert simulations.matched_correlation(truth, found) == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_refining_runs_in_its_quick_form(capsys):
+    refining.main(["--quick"])
+    result = printed(capsys)
+    [crowd] = result["tiny_crowds"]
+    assert crowd["refined"]["personal"]["worst_offset"] < crowd["fit"]["personal"]["worst_offset"]
+    [cell] = result["small_crowds"].values()
+    assert cell["crowds"] == 1
+    assert result["all"]["refined"]["log_loss_beyond_the_truths"] > 0
 
 
 @pytest.mark.slow

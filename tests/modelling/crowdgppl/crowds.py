@@ -60,6 +60,24 @@ def make_crowd(
     return Crowd(draw_labels(rng, F, per_user, ties), draw_labels(rng, F, held_per_user), t, F, V, W, X)
 
 
+# seed, users, items, labels of each user, tastes: small enough for a long Gibbs run
+TINY_CROWDS = [(7, 5, 5, 12, 2), (8, 6, 6, 15, 3)]
+OTHER_TINY_CROWDS = [
+    (5, 1, 4, 25, 0), (5, 4, 4, 10, 1), (6, 5, 5, 12, 1), (11, 8, 4, 6, 1), (9, 4, 6, 8, 2), (10, 4, 4, 20, 3),
+]  # fmt: skip
+
+
+def tiny_crowd(seed, users, items, per_user, tastes):
+    """A crowd whose consensus and tastes all have scale 1."""
+    return make_crowd(seed, users, items, per_user, tastes, variance=float(max(tastes, 1)), consensus=1.0)
+
+
+def tiny_model(crowd, tastes):
+    """Fitted with the scales held at the truth, as the Gibbs run holds them."""
+    settings = {"t_prior": (1e6, 1e6), "personal_variance": float(max(tastes, 1))}
+    return CrowdGPPL(n_components=tastes, **settings).fit(crowd.labels, **crowd.sizes)
+
+
 def fitted(labels, X_items=None, n_items=None, n_users=None, X_users=None, **settings):
     """A model with the scale given, so that a test waits for one fit and not for a search."""
     settings.setdefault("personal_variance", 8.0)
@@ -80,3 +98,18 @@ def kendall(a, b):
     from scipy.stats import kendalltau
 
     return float(kendalltau(a, b).statistic)
+
+
+def consensus_over_pairs(model, n_items):
+    """Every difference of consensus (i < j), and its standard deviation."""
+    i, j = np.triu_indices(n_items, 1)
+    mean, cov = model.predict_consensus(return_cov=True)
+    return mean[i] - mean[j], np.sqrt(cov[i, i] + cov[j, j] - 2 * cov[i, j])
+
+
+def personal_over_pairs(model, n_items):
+    """Every user's differences (pairs, users), and their standard deviations."""
+    pairs = list(zip(*np.triu_indices(n_items, 1), strict=True))
+    F = model.predict_utilities()
+    sd = [model.predict_utilities(items=[i], among=[j], return_std=True)[1][0] for i, j in pairs]
+    return np.stack([F[i] - F[j] for i, j in pairs]), np.stack(sd)

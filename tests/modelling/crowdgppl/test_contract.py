@@ -25,6 +25,7 @@ def arrays(**changes):
         ({"u": [0, -1]}, "negative index"),
         ({"u": [0.5, 1.0]}, "whole numbers"),
         ({"weight": [1.0, -1.0]}, "must not be negative"),
+        ({"weight": [1.0, 1e9]}, "must not be above 1,000,000"),
         ({"a": [[0, 1]]}, "one-dimensional"),
     ],
 )

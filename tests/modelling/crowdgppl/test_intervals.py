@@ -9,7 +9,7 @@ from modelling.crowdgppl.finish import consensus_with_tastes_integrated, persona
 from modelling.crowdgppl.intervals import Contrast
 from modelling.simulation import draw_crowd, grid
 
-from .crowds import fitted, make_crowd
+from .crowds import consensus_over_pairs, fitted, make_crowd
 from .gibbs import gibbs
 
 EXACT = {"tolerance": 1e-6, "max_iterations": 200}
@@ -161,12 +161,6 @@ def agrees(truth, mean, sd):
     assert np.max(truth.sd_error / truth.sd) < SD_WITHIN / 3
     assert_allclose((mean - truth.mean) / truth.sd, 0.0, atol=MEAN_WITHIN)
     assert_allclose(sd / truth.sd, 1.0, atol=SD_WITHIN)
-
-
-def consensus_over_pairs(model, n_items):
-    i, j = np.triu_indices(n_items, 1)
-    mean, cov = model.predict_consensus(return_cov=True)
-    return mean[i] - mean[j], np.sqrt(cov[i, i] + cov[j, j] - 2 * cov[i, j])
 
 
 @pytest.mark.slow

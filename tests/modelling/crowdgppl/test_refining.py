@@ -12,15 +12,21 @@ from modelling.crowdgppl.refining import Preferences, whole_space
 from modelling.crowdgppl.sampling import effective_size, split_r_hat
 from modelling.ranking import rank_draws
 
-from .crowds import fitted, make_crowd
+from .crowds import (
+    OTHER_TINY_CROWDS,
+    TINY_CROWDS,
+    consensus_over_pairs,
+    fitted,
+    make_crowd,
+    personal_over_pairs,
+    tiny_crowd,
+    tiny_model,
+)  # fmt: skip
 from .gibbs import gibbs
-from .test_intervals import agrees, consensus_over_pairs
+from .test_intervals import agrees
 from .test_state import through_a_file
 
 LONG = os.environ.get("DRILLS") == "long"
-# seed, users, items, labels of each user, tastes
-TINY_CROWDS = [(7, 5, 5, 12, 2), (8, 6, 6, 15, 3)]
-OTHERS = [(5, 1, 4, 25, 0), (5, 4, 4, 10, 1), (6, 5, 5, 12, 1), (11, 8, 4, 6, 1), (9, 4, 6, 8, 2), (10, 4, 4, 20, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +34,15 @@ def small():
     return make_crowd(seed=3, n_users=6, n_items=6, per_user=12, ties=0.1, variance=2.0, consensus=1.0, features=True)
 
 
+def refined_anew(small):
+    model = CrowdGPPL(n_components=3, t_prior=(20.0, 20.0)).fit(small.labels, X_items=small.X, n_users=6).refine()
+    assert model.refined_ is not None
+    return model
+
+
 @pytest.fixture(scope="module")
 def refined(small):
-    return CrowdGPPL(n_components=3).fit(small.labels, X_items=small.X, n_users=6).refine()
+    return refined_anew(small)
 
 
 def strange(labels, rng):
@@ -39,34 +51,36 @@ def strange(labels, rng):
     return PairwiseLabels(labels.u, labels.a, labels.b, y, rng.uniform(0.0, 3.0, len(labels)))
 
 
-def targets():
-    rng = np.random.default_rng(0)
-    crowd = make_crowd(seed=2, n_users=5, n_items=6, per_user=9, ties=0.3, features=True)
-    labels = strange(crowd.labels, rng)
-    traits = {"X_users": rng.standard_normal((5, 2))}
-    yield "plain", fitted(crowd.labels), None
-    yield "own scales", fitted(labels), 0.7
-    yield "features", fitted(labels, X_items=crowd.X), 0.7
-    yield "traits", fitted(labels, **traits), 0.7
-    yield "reliability", fitted(labels, reliability=True), None
-    yield "no consensus", fitted(labels, consensus=False), 0.7
-    yield "ard", fitted(labels, scales="ard"), None
-    yield "gppl", fitted(labels, n_components=0), None
+# what is fitted beside the labels, and whether every taste has a scale of its own
+TARGETS = {
+    "plain": ({}, None),
+    "own scales": ({}, 0.7),
+    "features": ({"X_items": np.random.default_rng(0).uniform(size=(6, 2))}, 0.7),
+    "traits": ({"X_users": np.random.default_rng(1).standard_normal((5, 2))}, 0.7),
+    "reliability": ({"reliability": True}, None),
+    "no consensus": ({"consensus": False}, 0.7),
+    "ard": ({"scales": "ard"}, None),
+    "gppl": ({"n_components": 0}, None),
+}
 
 
-TARGETS = {name: rest for name, *rest in targets()}
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_the_slope_is_that_of_the_likelihood_of_the_labels(name):
-    model, spread = TARGETS[name]
-    post, rng = model._post, np.random.default_rng(1)
+def target_of(name, chains, rng):
+    """The likelihood of some labels, ties, shares and weights among them, and where its chains begin."""
+    crowd = make_crowd(seed=2, n_users=5, n_items=6, per_user=9, ties=0.3)
+    settings, spread = TARGETS[name]
+    post = fitted(strange(crowd.labels, rng), **settings)._post
     if name == "reliability":
         post.reliability.a[:] = rng.uniform(0.05, 1.0, 5)
     if name == "traits":
         post.users.g[:] = rng.standard_normal(post.users.g.shape)
-    target = Preferences(post, post.space, 2, spread)
-    x = target.start(post, post.space, rng)
+    target = Preferences(post, post.space, chains, spread)
+    return post, target, target.start(post, post.space, rng)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_slope_is_that_of_the_likelihood_of_the_labels(name):
+    rng = np.random.default_rng(1)
+    post, target, x = target_of(name, 2, rng)
     B, W = target.unpacked(x)
     labels, F = post.ledger.labels, B[0, 0, None] @ target.Psi.T + W[0] @ B[0, 1:] @ target.Psi.T
     z = post.sharpness(slice(None, -1)) * (F[labels.u, labels.a] - F[labels.u, labels.b])
@@ -82,10 +96,8 @@ def test_the_slope_is_that_of_the_likelihood_of_the_labels(name):
 
 @pytest.mark.parametrize("name", ["ard", "own scales", "no consensus"])
 def test_drawing_scales_anew_leaves_what_was_drawn_of_items_and_users(name):
-    model, spread = TARGETS[name]
-    post, rng = model._post, np.random.default_rng(1)
-    target = Preferences(post, post.space, 3, spread)
-    x = target.start(post, post.space, rng)
+    rng = np.random.default_rng(1)
+    post, target, x = target_of(name, 3, rng)
     before, s = target.unpacked(x), target.s.copy()
     after = target.unpacked(target.renewed(x, rng))
     for left, right in zip(before, after, strict=True):
@@ -110,26 +122,13 @@ def test_draws_of_one_pair_are_those_of_quadrature():
     assert model.predict_proba([0], [0], [1])[0] == pytest.approx(p @ ndtr(z), abs=0.01)
 
 
-def personal_over_pairs(model, n_items):
-    pairs = list(zip(*np.triu_indices(n_items, 1), strict=True))
-    F = model.predict_utilities()
-    sd = [model.predict_utilities(items=[i], among=[j], return_std=True)[1][0] for i, j in pairs]
-    return np.stack([F[i] - F[j] for i, j in pairs]), np.stack(sd)
-
-
-def tiny(seed, users, items, per_user, tastes):
-    variance = float(max(tastes, 1))
-    return make_crowd(seed, users, items, per_user, tastes, variance=variance, consensus=1.0)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("size", TINY_CROWDS + (OTHERS if LONG else []))
+@pytest.mark.parametrize("size", TINY_CROWDS + (OTHER_TINY_CROWDS if LONG else []))
 def test_a_refined_model_agrees_with_a_long_gibbs_run_on_consensus_and_on_every_user(size):
     _, users, items, _, tastes = size
-    crowd = tiny(*size)
+    crowd = tiny_crowd(*size)
     truth = gibbs(crowd.labels, items, users, components=tastes, s_t=1.0, s_v=1.0, draws=3000 if LONG else 900)
-    settings = {"t_prior": (1e6, 1e6), "personal_variance": float(max(tastes, 1))}
-    model = CrowdGPPL(n_components=tastes, **settings).fit(crowd.labels, n_items=items, n_users=users).refine()
+    model = tiny_model(crowd, tastes).refine()
     assert model.refined_.usable
     agrees(truth.consensus, *consensus_over_pairs(model, items))
     agrees(truth.personal, *personal_over_pairs(model, items))
@@ -179,7 +178,7 @@ def every_prediction(model):
 
 def test_a_refined_model_is_the_same_after_it_was_kept_and_on_another_day(refined, small):
     again = through_a_file(refined)
-    anew = CrowdGPPL(n_components=3).fit(small.labels, X_items=small.X, n_users=6).refine()
+    anew = refined_anew(small)
     assert again.refined_ == refined.refined_ == anew.refined_
     for left, right, third in zip(
         every_prediction(refined), every_prediction(again), every_prediction(anew), strict=True

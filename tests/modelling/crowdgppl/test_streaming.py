@@ -234,3 +234,12 @@ def test_a_refused_update_leaves_the_model_as_it_was(crowd):
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(stranger)
     assert np.array_equal(model.predict_utilities(), before)
+
+
+def test_a_new_item_is_not_widened_by_a_consensus_that_the_model_does_not_have(crowd):
+    model = fitted(crowd.labels, consensus=False, finish=True, n_items=12)
+    more = PairwiseLabels(np.array([0]), np.array([12]), np.array([0]), np.array([1.0]))
+    model.partial_fit(more)
+    post = model._post
+    assert_allclose(post.finish.root[12] @ post.finish.root[12], (1.0 / (post.scale_items.mean[1:] * post.s_w)).sum())
+    assert not post.finish.S_t.any()

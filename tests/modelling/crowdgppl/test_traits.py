@@ -117,6 +117,19 @@ def test_traits_that_are_the_same_for_all_say_nothing():
     assert np.isfinite(model.predict_utilities(X_users=np.ones((1, 2)))).all()
 
 
+@pytest.mark.parametrize("told", [30, 1])
+def test_traits_that_tell_nobody_apart_leave_everybody_at_the_prior(told, crowd):
+    """All told the same, or only one told anything: no share of the tastes may follow from that."""
+    X = np.zeros((30, 2))
+    X[:told] = 1.0
+    model = fitted(crowd.labels, X_users=X)
+    traits, total = model._post.traits, model._post.scale_users.mean
+    assert traits.rho == 0.0
+    assert_allclose(traits.precision, 1.0)
+    assert not model._post.users.g.any()
+    assert_allclose(traits.expect(np.ones((1, 2)), total)[1][0], 1.0 / total)
+
+
 def test_a_few_inducing_users_do_nearly_as_well_as_all():
     crowd = crowd_with_traits(seed=0, share=0.9)
     settings = {"n_components": 4, "personal_variance": 8.0, "user_kernel": Matern32(length_scale=0.5)}
