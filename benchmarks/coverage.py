@@ -104,11 +104,10 @@ def personal_coverage(model: CrowdGPPL, crowd: SimulatedCrowd) -> dict[str, floa
     """Every user's differences over the same pairs, their scores as shown, and their differences from the crowd."""
     a, b = judged_pairs(crowd)
     users, items = np.arange(N_USERS), np.arange(crowd.n_items)
-    view = model._post.space.view(None, 0)
+    view = model._view(None)
     F, sd = model.predict_utilities(return_std=True, among=items)
     error = F - crowd.F
-    intervals, places = model._intervals_of(users, None)
-    over_pairs = intervals.sd(places, Contrast(view.rows(a) - view.rows(b), view.rest(a, b)))
+    over_pairs = model._sd_at(Contrast(view.rows(a) - view.rows(b), view.rest(a, b)), users)
     own, own_sd = model.predict_differences(among=items)
     own_error = own - (crowd.F - crowd.t[:, None])
     return {

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr, ndtr
 from benchmarks.coverage import inside, pair_sd
 from benchmarks.harness import arguments, paired, publish, tell, timed
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.intervals import Contrast
 from modelling.model_settings import ModelSettings
 from modelling.simulation import SimulatedCrowd, draw_crowd
 from tests.modelling.crowdgppl.crowds import (
@@ -125,7 +126,8 @@ def scores(model: CrowdGPPL, crowd: SimulatedCrowd, seconds: float) -> dict[str,
     p = model.predict_proba(np.tile(np.arange(U), len(i)), np.repeat(i, U), np.repeat(j, U)).reshape(z.shape)
     p = np.clip(p, 1e-9, 1.0 - 1e-9)
     mean, cov = model.predict_consensus(return_cov=True)
-    personal, sd = personal_over_pairs(model, N)
+    F, view = model.predict_utilities(), model._view(None)
+    personal, sd = F[i] - F[j], model._sd_at(Contrast(view.rows(i) - view.rows(j), view.rest(i, j)), np.arange(U))
     loss = -(ndtr(z) * np.log(p) + ndtr(-z) * np.log1p(-p))
     best = -(ndtr(z) * log_ndtr(z) + ndtr(-z) * log_ndtr(-z))
     return {

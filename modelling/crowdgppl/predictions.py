@@ -194,8 +194,11 @@ class Predictions:
         own: bool = False,
     ) -> FloatArray:
         others = None if among is None else chosen(among, self.n_items_, X_items, "among")
-        at = Contrast.of(self._view(X_items), items, others)
-        predictor = self._predictor(X_items, X_users)
+        return self._sd_at(Contrast.of(self._view(X_items), items, others), users, X_users, own)
+
+    def _sd_at(self, at: Contrast, users: IntArray, X_users: FloatArray | None = None, own: bool = False) -> FloatArray:
+        """(n, users): the deviations of utilities at these rows, or (own) of their differences from t."""
+        predictor = None if self._draws is None else self._predictor(None, X_users)
         if isinstance(predictor, DrawnPredictor):
             return predictor.personal_sd(users, at, own)
         intervals, places = self._intervals_of(users, X_users)

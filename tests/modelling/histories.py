@@ -1,7 +1,7 @@
 """Studies for the updater's tests: texts, and who said what about them, straight into the log."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from django.db import transaction
@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from annotation import ledger, services
 from annotation.models import Item, Judgement, Project, User, Worker
+from annotation.services import Receipt
 
 Answer = tuple[int, int, int, str]  # worker, first item, second item, and which of them, or tie or skip
 TEXTS = ("Cats purr.", "Dogs bark at night.", "Fish are quiet pets.", "Birds sing.", "Hamsters sleep.", "Mice hide.")
@@ -68,3 +69,12 @@ def answer(project: Project, answers: Iterable[Answer], at: datetime | None = No
 def everybody(workers: int, choice: str = "first", items: int = len(TEXTS)) -> list[Answer]:
     """Each worker on each pair, always the same side."""
     return [(who, a, b, choice) for who in range(workers) for b in range(items) for a in range(b)]
+
+
+def four_workers(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
+    """Four workers with five answers each, of all three kinds."""
+    workers = [services.enrol(project=project) for _ in range(4)]
+    for number, worker in enumerate(workers):
+        for turn in range(5):
+            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
+    return workers

@@ -17,6 +17,8 @@ from modelling.models import ModelSnapshot, UpdateState
 from modelling.snapshots import load_fitted
 from modelling.verification import problems_of
 
+from .histories import four_workers
+
 pytestmark = pytest.mark.django_db
 
 PAGE = "/projects/pets/model/settings/"
@@ -33,11 +35,7 @@ def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Four workers with five answers each."""
     Project.objects.update(redundancy=100)
     project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(4)]
-    for number, worker in enumerate(workers):
-        for turn in range(5):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
-    return workers
+    return four_workers(project, judge)
 
 
 def test_every_setting_has_a_label_and_every_number_a_range() -> None:

@@ -7,7 +7,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation import services
 from annotation.models import Project, User, Worker
 from annotation.services import Receipt
 from modelling.crowdgppl import refining, sampling
@@ -16,6 +15,8 @@ from modelling.models import ModelSnapshot
 from modelling.snapshots import load_fitted
 from modelling.updating import _remembered, run_one
 from modelling.verification import problems_of, rebuild
+
+from .histories import four_workers
 
 pytestmark = pytest.mark.django_db
 
@@ -32,11 +33,7 @@ def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Four workers with five answers each, in a study that wants its versions refined."""
     Project.objects.update(redundancy=100, update_batch=1, model_settings={"refine": True, "n_components": 2})
     project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(4)]
-    for number, worker in enumerate(workers):
-        for turn in range(5):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
-    return workers
+    return four_workers(project, judge)
 
 
 def published() -> ModelSnapshot:
