@@ -36,7 +36,7 @@ TARGETS = {"offset": 0.1, "sd_ratio": [0.9, 1.1], "oracle_error": 0.1 / 3, "refi
 SIZES = ((5, 8, 50), (10, 12, 150), (30, 30, 400))  # users, items, labels
 STRANGE = ((20, 20, 300, 0, 1.0), (10, 12, 150, 1, 8.0), (20, 20, 300, 3, 3.0))
 CELLS = tuple((*size, tastes, 1.0) for size in SIZES for tastes in (1, 3)) + STRANGE  # tastes, variance of each
-GIBBS_DRAWS = 2000
+GIBBS_DRAWS = 3000
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
