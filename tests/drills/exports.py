@@ -16,7 +16,7 @@ from tests.drills.waiting import wait_until
 SLUG = "drill"
 BEFORE, BETWEEN = 20, 10  # answers before the first export and, at least, between two
 RATE = 50  # answers in a second
-ROWS_AT_A_TIME = 3
+ROWS_AT_A_TIME = 20
 SECONDS = 600
 CLIENTS = 24
 ROWS = (
