@@ -63,7 +63,7 @@ bench: $(VENV)/.dev  ## every benchmark in its quick form, as JSON
 drills: $(VENV)/.dev  ## faults and crowds in their full numbers, on both databases (half an hour)
 	@$(BIN)/python -m tests.drills
 	@DRILLS=long $(BIN)/python -m pytest -p tests.on_postgres tests/drills tests/annotation/test_concurrency.py tests/modelling/test_round_trips.py tests/modelling/api/test_fuzzing.py
-	@DRILLS=long $(BIN)/python -m pytest tests/drills tests/annotation/test_concurrency.py tests/modelling/test_bad_data.py tests/modelling/test_accounting.py tests/modelling/test_round_trips.py tests/modelling/api/test_fuzzing.py
+	@DRILLS=long $(BIN)/python -m pytest tests/drills tests/annotation/test_concurrency.py tests/modelling/test_bad_data.py tests/modelling/test_accounting.py tests/modelling/test_round_trips.py tests/modelling/api/test_fuzzing.py tests/modelling/crowdgppl/test_refining.py
 
 drill-ledger: $(VENV)/.dev  ## 50,000 posts, 50 times kill -9, and nothing lost (half an hour)
 	@$(BIN)/python -m tests.drills.kills --posts 50000 --kills 50
