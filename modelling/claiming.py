@@ -47,7 +47,7 @@ class LostClaim(Exception):
 def claim_one(owner: str, only: Project | None = None) -> Project | None:
     """The project whose version is oldest and that is now ours, if any is behind and free.
 
-    Whoever names one project does not want to wait for a full batch of it.
+    Whoever names one project does not want to wait for a full batch of it, or for the pause after a failure.
     """
     patience = PATIENCE if only is None else timedelta(0)
     for state in _free_states(only).order_by(F("current__created_at").asc(nulls_first=True), "pk"):
@@ -57,17 +57,21 @@ def claim_one(owner: str, only: Project | None = None) -> Project | None:
 
 
 def _claim(state: UpdateState, owner: str) -> bool:
-    free = _free_states(None).filter(pk=state.pk)
-    return bool(free.update(owner=owner, lease_until=timezone.now() + LEASE, attempts=F("attempts") + 1))
+    now = timezone.now()
+    free = UpdateState.objects.filter(unheld(now), pk=state.pk, not_before=state.not_before)
+    tried = moment_of(state.project).inputs_revision
+    claimed = free.update(owner=owner, lease_until=now + LEASE, attempts=F("attempts") + 1, tried_inputs_revision=tried)
+    return bool(claimed)
 
 
 def _free_states(only: Project | None) -> "QuerySet[UpdateState]":
     now = timezone.now()
     _make_missing_states()
-    free = UpdateState.objects.select_related("project", "current").filter(
-        unheld(now), Q(not_before=None) | Q(not_before__lte=now), project__head__isnull=False
-    )
-    return free if only is None else free.filter(project=only)
+    free = UpdateState.objects.select_related("project", "current").filter(unheld(now), project__head__isnull=False)
+    if only is not None:
+        return free.filter(project=only)
+    changed = Q(tried_inputs_revision__lt=F("project__head__inputs_revision"))  # the cause may be mended
+    return free.filter(Q(not_before=None) | Q(not_before__lte=now) | changed)
 
 
 def unheld(now: datetime) -> Q:

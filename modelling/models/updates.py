@@ -32,6 +32,9 @@ class UpdateState(models.Model):
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(null=True, blank=True)
+    tried_inputs_revision = models.PositiveBigIntegerField(
+        default=0, help_text=_("Of the newest attempt: whoever changes the inputs need not wait for not_before.")
+    )
     condition = models.CharField(max_length=10, choices=Condition.choices, default=Condition.WAITING)
     words = models.TextField(blank=True, help_text=_("Why it waits or is degraded, in plain words; empty when ok."))
     progress = models.JSONField(
