@@ -73,7 +73,10 @@ def numbers(values: Iterable[float]) -> list[float]:
     return [round(float(value), DIGITS) for value in np.nan_to_num(np.asarray(list(values), dtype=float))]
 
 
+def shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_HOVER else f"{text[:LONGEST_HOVER]}…"
+
+
 def plain(text: str) -> str:
     """A text that plotly shows as it is: it reads a few tags in labels, and item texts are anybody's."""
-    short = text if len(text) <= LONGEST_HOVER else f"{text[:LONGEST_HOVER]}…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return shortened(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

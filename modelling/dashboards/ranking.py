@@ -93,11 +93,11 @@ class RankingPage:
 def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) -> RankingPage:
     """One page of the ranking, searched and sorted as asked; the pictures in all rows share one axis.
 
-    Points of the pictures lead to their items, unless the reader may not go there.
+    Points of the pictures lead to their items, unless the reader may not go there: nor are keys told then, or searched.
     """
     everything = snapshot.scores.all()
     tiers = tiers_of(snapshot)
-    chosen = _chosen(everything, asked).select_related("item")
+    chosen = _chosen(everything, asked, keys=linked).select_related("item")
     page = Paginator(chosen.order_by(*ORDERS[asked.order][1]), PER_PAGE).get_page(asked.page)
     groups = sorted(set(everything.values_list("item__group", flat=True)) - {""})
     place, scores = _axis(everything), list(page)
@@ -113,11 +113,12 @@ def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) 
     return RankingPage(asked, rows, page, groups, place(0.0), len(tiers), n_tiers, pictures)
 
 
-def _chosen(scores: "QuerySet[ConsensusScore]", asked: Asked) -> "QuerySet[ConsensusScore]":
+def _chosen(scores: "QuerySet[ConsensusScore]", asked: Asked, *, keys: bool) -> "QuerySet[ConsensusScore]":
     if asked.group:
         scores = scores.filter(item__group=asked.group)
     if asked.words:
-        scores = scores.filter(Q(item__key__icontains=asked.words) | Q(item__text__icontains=asked.words))
+        in_key = Q(item__key__icontains=asked.words) if keys else Q()
+        scores = scores.filter(Q(item__text__icontains=asked.words) | in_key)
     return scores
 
 

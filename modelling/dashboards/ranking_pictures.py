@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Project
 from modelling.dashboards.addresses import items_at
-from modelling.dashboards.pictures import LONGEST_HOVER, Picture, axis, numbers, plain, ranks_axis
+from modelling.dashboards.pictures import LONGEST_HOVER, Picture, axis, numbers, plain, ranks_axis, shortened
 from modelling.models import ConsensusScore
 from modelling.ranking import Z_95
 
@@ -30,7 +30,10 @@ class Dot:
 
 
 def pictures_of(scores: "QuerySet[ConsensusScore]", items_of: Project | None) -> list[Picture]:
-    """Both pictures of the best of these; points lead to the items of the project, where one is given."""
+    """Both pictures of the best of these; points lead to the items of the project, where one is given.
+
+    Without one the reader is a stranger: keys are the researcher's own, and stay out.
+    """
     columns = ("item_id", "item__key", Left("item__text", LONGEST_HOVER + 1), "rank", "mean", "sd", "polarisation")
     dots = [Dot(*row) for row in scores.order_by("rank").values_list(*columns)[:MOST_DRAWN]]
     return [intervals_picture(dots, items_of), divides_picture(dots, items_of)] if dots else []
@@ -68,7 +71,9 @@ def divides_picture(dots: list[Dot], project: Project | None) -> Picture:
         "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
     }
     most = max(dots, key=lambda dot: dot.polarisation)
-    words = _("Score against how much people differ. Divides people most: %(key)s.") % {"key": most.key}
+    words = _("Score against how much people differ. Divides people most: %(key)s.") % {
+        "key": most.key if project else shortened(most.text)
+    }
     corners = [
         (0.0, 0.0, "left", "bottom", _("agreed and poor")),
         (1.0, 0.0, "right", "bottom", _("agreed and good")),
@@ -89,7 +94,7 @@ def _points(dots: list[Dot], x: list[Any], y: list[Any], project: Project | None
         "mode": "markers",
         "x": numbers(x),
         "y": numbers(y),
-        "text": [f"{plain(dot.key)}: {plain(dot.text)}" for dot in dots],
+        "text": [f"{plain(dot.key)}: {plain(dot.text)}" if project else plain(dot.text) for dot in dots],
         "customdata": items_at(project, [dot.item for dot in dots]) if project else [],
     }
 

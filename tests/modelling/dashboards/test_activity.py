@@ -13,7 +13,7 @@ from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.activity import activity_page, advice, agreement_of, over_time
 from modelling.dashboards.freshness import freshness_of
-from modelling.models import ModelSnapshot
+from modelling.models import ModelSnapshot, UpdateState
 
 pytestmark = pytest.mark.django_db
 
@@ -104,3 +104,20 @@ def test_an_opened_ranking_is_read_by_everybody_and_names_no_worker(
     assert "Cats purr." in page
     assert not any(worker.code in page for worker in crowd)
     assert "/projects/" not in page
+
+
+def test_strangers_read_neither_the_keys_of_items_nor_the_troubles_of_the_model(
+    snapshot: ModelSnapshot, client: Client
+) -> None:
+    Project.objects.update(ranking_public=True)
+    UpdateState.objects.update(
+        condition=UpdateState.Condition.DEGRADED, words="The disk is full.", progress={"what": "reading"}
+    )
+    page = client.get("/r/pets/").text
+    assert "Version 1, from 24 judgements." in page
+    assert "Divides people most: " in page
+    for inner in ("The disk is full.", "could not be learned", "Reading the judgements", "cats-", "dogs-"):
+        assert inner not in page
+    assert "No item matches." in client.get("/r/pets/?q=cats-1").text
+    UpdateState.objects.update(current=None)
+    assert "within a minute" not in client.get("/r/pets/").text
