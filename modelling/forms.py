@@ -69,8 +69,9 @@ HELP = {
     ),
     "refine": gettext_lazy(
         "A slower pass after the fit: scores, intervals and ranks come from draws of the exact posterior. Up to 500 "
-        "judgements, with items times workers at most 1,000; a version then takes some seconds longer. Larger studies "
-        "are not refined."
+        "judgements, with items times workers at most 1,000, and with components of taste times items and workers, "
+        "plus items, at most 800: with 10 workers up to 63 items at 10 components, up to 100 at 5. A version then "
+        "takes some seconds longer. Larger studies are not refined."
     ),
     "seed": gettext_lazy("The same judgements, settings and seed give the same ranking, to the last digit."),
 }

@@ -75,8 +75,8 @@ def _decide(snapshot: ModelSnapshot) -> ComponentNumbers:
 
 
 def _as_numbered(stored: ComponentNumbers) -> tuple[Profile, Numbering]:
-    values = np.array(stored.profile, dtype=np.float64).reshape(len(stored.numbers), -1)
     landmarks = np.array(stored.landmarks, dtype=np.int64)
+    values = np.array(stored.profile, dtype=np.float64).reshape(len(stored.numbers), len(landmarks))
     return Profile(landmarks, values, np.array(stored.energies, dtype=np.float64)), _numbering(stored)
 
 

@@ -48,7 +48,7 @@ def hindrance(post: Posterior) -> str:
     sizes = (
         (ledger.n_labels, MOST_LABELS, "labels"),
         (post.space.n_items * U, MOST_CELLS, "items times users"),
-        (unknowns, MOST_UNKNOWNS, "unknowns"),
+        (unknowns, MOST_UNKNOWNS, f"unknowns ({post.n_components} components times items and users, plus items)"),
     )
     for size, most, name in sizes:
         if size > most:

@@ -1,11 +1,27 @@
 """Component 2 stays component 2: whatever order and sign the estimator gives it."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from django.core.management import call_command
 
-from annotation.models import AuditEntry, Project, User
+from annotation.models import AuditEntry, Project, User, Worker
+from modelling.dashboards.own_view import own_view
 from modelling.models import ComponentName, ComponentNumbers, ModelSnapshot
-from modelling.numbering import Numbering, Profile, followed, fresh, name_component, names_of, numbers_of
+from modelling.numbering import (
+    Numbering,
+    Profile,
+    followed,
+    fresh,
+    name_component,
+    names_of,
+    numbers_of,
+    profile_of,
+)
+from modelling.snapshots import load_fitted
+from modelling.updating import run_one
+from tests.modelling.histories import answer, make_study
 from tests.modelling.two_camps import fitted_study
 
 ENERGIES = np.array([4.0, 2.0, 1.0, 0.01])
@@ -75,6 +91,24 @@ def test_a_later_version_follows_the_numbers_of_the_one_before(project: Project)
     assert (again.numbers[used], again.signs[used]) == (turned[used], -1.0)
     assert ComponentNumbers.objects.count() == 2
     assert numbers_of(ModelSnapshot.objects.get(number=2)).numbers.tolist() == again.numbers.tolist()
+
+
+@pytest.mark.django_db
+def test_a_version_after_one_that_knew_a_single_worker_counts_by_energy(
+    owner: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One worker has nobody to differ from: the first version has no components, and its row no numbers."""
+    pairs = list(combinations(range(5), 2))
+    study = make_study("alone", [(0, a, b, "first") for a, b in pairs], owner=owner)
+    assert numbers_of(run_one("test")).numbers.tolist() == []
+    answer(study, [(1, a, b, "second") for a, b in pairs])
+    later = run_one("test")
+    assert numbers_of(later).numbers.tolist() == fresh(profile_of(load_fitted(later))).numbers.tolist() != []
+    call_command("export", "alone", "components")
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(numbers_of(later).numbers)
+    view = own_view(later, Worker.objects.filter(project=study).latest("pk"))
+    assert view is not None
+    assert view.answers == len(pairs)
 
 
 @pytest.mark.django_db

@@ -11,6 +11,7 @@ from annotation.models import Project, User, Worker
 from annotation.services import Receipt
 from modelling.crowdgppl import refining, sampling
 from modelling.exporting.archive import manifest_of
+from modelling.forms import HELP
 from modelling.models import ModelSnapshot
 from modelling.snapshots import load_fitted
 from modelling.updating import _remembered, run_one
@@ -92,3 +93,14 @@ def test_without_the_setting_nothing_is_refined() -> None:
     version = published()
     assert not version.refined
     assert load_fitted(version).model.refined_ is None
+
+
+def test_the_help_tells_how_many_items_can_be_refined() -> None:
+    workers, limits = 10, []
+    for components in (10, 5):
+        by_unknowns = (refining.MOST_UNKNOWNS - workers * components) // (components + 1)
+        limits.append(min(by_unknowns, refining.MOST_CELLS // workers))
+    told = "with {} workers up to {} items at 10 components, up to {} at 5".format(workers, *limits)
+    assert told in str(HELP["refine"])
+    for size in (refining.MOST_LABELS, refining.MOST_CELLS, refining.MOST_UNKNOWNS):
+        assert f"{size:,}" in str(HELP["refine"])

@@ -12,10 +12,12 @@ from annotation import services
 from annotation.models import AuditEntry, Item, Project, User
 from annotation.services import Receipt
 from modelling import arrays
+from modelling.crowdgppl import CrowdGPPL
 from modelling.dashboards.components import components_page
 from modelling.dashboards.traits import groups, links
 from modelling.models import ComponentName, ComponentNumbers, ModelSnapshot
 from modelling.updating import run_one
+from tests.modelling.histories import make_study
 from tests.modelling.two_camps import estimator_of, fitted_study, grown_twin, statements
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +63,17 @@ def test_where_everybody_says_equal_no_component_is_in_use(
     assert (page.used, [axis.share for axis in page.axes]) == (0, [0.0] * len(page.axes))
     assert "No component is in use" in log_in(owner).get("/projects/pets/components/").text
     assert log_in(owner).get("/projects/pets/workers/").status_code == 200
+
+
+def test_an_energy_next_to_nothing_is_shown_as_nothing(
+    owner: User, log_in: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_study("few", [(who, 0, 1, "first") for who in range(3)], owner=owner)
+    run_one("test")
+    monkeypatch.setattr(CrowdGPPL, "component_energy_", np.array([1.0, 1.4e-216, 0.0]))
+    text = log_in(owner).get("/projects/few/components/").text
+    assert text.count('<td class="number">0.0000</td>') == 2
+    assert text.count('aria-label="0.0 %"') == 2
 
 
 def test_the_ends_are_the_extremes_and_the_spread_is_that_of_the_posterior(snapshot: ModelSnapshot) -> None:
