@@ -1,9 +1,11 @@
 """What a researcher may ask the model: forms that read, never write."""
 
+import csv
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.core.validators import MaxLengthValidator
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Project, Worker
@@ -14,11 +16,22 @@ LONGEST_QUERY = 1000  # letters of an address
 
 
 class NewArgumentForm(forms.Form):
-    """A text, and the items among which it is to be placed."""
+    """A text, and the items among which it is to be placed.
+
+    The length is the form's to refuse: a `maxlength` in the browser would cut a pasted text without a word.
+    """
 
     text = forms.CharField(
         label=_("Text"),
-        max_length=LONGEST_TEXT,
+        validators=[
+            MaxLengthValidator(
+                LONGEST_TEXT,
+                _(
+                    "The text has %(show_value)d letters, and the model reads at most %(limit_value)d. "
+                    "Please shorten it."
+                ),
+            )
+        ],
         widget=forms.Textarea(attrs={"rows": 6}),
         help_text=_("Nothing is saved: the text is only read by the model."),
         error_messages={"required": _("Write or paste a text first.")},
@@ -43,7 +56,10 @@ class PairsForm(forms.Form):
         label=_("Items"),
         required=False,
         max_length=2000,
-        help_text=_("Their keys, with commas between them. Without any: the ten best."),
+        help_text=_(
+            "Their keys, with commas between them; a key that has a comma itself in quotation marks. "
+            "Without any: the ten best."
+        ),
     )
     group = forms.ChoiceField(label=_("The best of"), required=False)
     worker = forms.CharField(
@@ -59,7 +75,9 @@ class PairsForm(forms.Form):
         self.fields["group"].choices = groups_of(project)  # type: ignore[attr-defined]
 
     def clean_items(self) -> list[str]:
-        keys = [key.strip() for key in self.cleaned_data["items"].split(",") if key.strip()]
+        """As in a line of a CSV file: what is in quotation marks is one key, whatever it contains."""
+        parts = next(csv.reader([self.cleaned_data["items"]], skipinitialspace=True), [])
+        keys = [key.strip() for key in parts if key.strip()]
         if len(keys) > MOST:
             raise forms.ValidationError(_("Choose at most %(most)d items.") % {"most": MOST})
         return keys

@@ -13,6 +13,7 @@ from annotation.access import Role, members_only
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling import searching, versions
+from modelling.dashboards.addresses import page_number
 from modelling.dashboards.foretold import scoreboard
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.searches import search_part
@@ -24,7 +25,7 @@ from modelling.views import Facts, dashboard
 
 @dashboard("model.html")
 def model(request: HttpRequest, freshness: Freshness) -> Facts:
-    versions = versions_page(freshness.project, _number(request, "page") or 1)
+    versions = versions_page(freshness.project, page_number(request.GET))
     return {"versions": versions, "scoreboard": scoreboard(freshness.project, freshness.revision)}
 
 
@@ -41,10 +42,10 @@ def compare(request: HttpRequest, freshness: Freshness) -> Facts:
     newest = list(known.values_list("number", flat=True)[:2])
     asked = [_number(request, name) for name in ("from", "to")]
     numbers = sorted(number or usual for number, usual in zip(asked, [*reversed(newest), 0, 0], strict=False))
-    if len(newest) < 2 and not any(asked):
+    if len(newest) < 2 and not all(asked):
         return {"comparison": None}
     older, newer = (get_object_or_404(known, number=number) for number in numbers)
-    return {"comparison": comparison(older, newer, _number(request, "page") or 1)}
+    return {"comparison": comparison(older, newer, page_number(request.GET))}
 
 
 def _number(request: HttpRequest, name: str) -> int | None:

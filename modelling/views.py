@@ -156,10 +156,13 @@ def new_argument(request: HttpRequest, freshness: Freshness) -> Facts:
     """
     asked = request.POST if request.method == "POST" else request.GET
     form = NewArgumentForm(freshness.project, asked if asked is request.POST or "text" in asked else None)
-    page = None
+    page, unreadable = None, False
     if freshness.snapshot and form.is_valid():
-        page = new_argument_page(freshness.snapshot, **form.cleaned_data)
-    return {"form": form, "page": page, "link": form.link if page else ""}
+        try:
+            page = new_argument_page(freshness.snapshot, **form.cleaned_data)
+        except Damaged:
+            unreadable = True  # said beside the box: its text stays
+    return {"form": form, "page": page, "link": form.link if page else "", "unreadable": unreadable}
 
 
 @dashboard("pairs.html")

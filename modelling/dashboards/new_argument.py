@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from annotation.models import Worker
 from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
-from modelling.dashboards.pictures import Picture, axis, numbers, ranks_axis
+from modelling.dashboards.pictures import Picture, Table, axis, numbers, ranks_axis
 from modelling.information import expected_information
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.ranking import Z_95, rank_items, relative_sd
@@ -81,13 +81,13 @@ class Ladder:
     """The items of a version or of one group of it, the best first, in columns: thousands of them are only counted."""
 
     item: list[int]
-    rank: list[int]
+    key: list[str]
     mean: Floats
 
     @classmethod
     def of(cls, snapshot: ModelSnapshot, group: str) -> "Ladder":
         scores = snapshot.scores.filter(item__group=group) if group else snapshot.scores.all()
-        rows = list(scores.order_by("rank").values_list("item_id", "rank", "mean"))
+        rows = list(scores.order_by("rank").values_list("item_id", "item__key", "mean"))
         return cls([row[0] for row in rows], [row[1] for row in rows], np.array([row[2] for row in rows], dtype=float))
 
     def evenly(self, most: int) -> Ints:
@@ -107,7 +107,7 @@ class NewArgumentPage:
     neighbours: list[Neighbour]
     groups: list[WorkerGroup]
     opponents: list[Opponent]
-    picture: Picture
+    pictures: list[Picture]
 
 
 def new_argument_page(snapshot: ModelSnapshot, text: str, group: str) -> NewArgumentPage | None:
@@ -129,7 +129,7 @@ def new_argument_page(snapshot: ModelSnapshot, text: str, group: str) -> NewArgu
         most_alike([scores[place] for place in near], near.values()),
         worker_groups(fitted, X, snapshot),
         [Opponent(scores[int(joint[rival.at])], rival.wins, rival.bits) for rival in rivals],
-        among_the_others(ladder, expected),
+        [among_the_others(ladder, joint, expected)],
     )
 
 
@@ -152,7 +152,7 @@ def expectation(ladder: Ladder, mean: Floats, cov: Floats, seed: int) -> Expecte
 def nearest(fitted: Fitted, X: Floats, ladder: Ladder, at: Ints) -> dict[int, float]:
     """The places of the items that read most like the text, each with how much."""
     alike = fitted.model.similarity(np.array([fitted.model.n_items_]), X_items=X)[0][at]
-    return {int(place): float(alike[place]) for place in np.lexsort((ladder.rank, -alike))[:NEIGHBOURS]}
+    return {int(place): float(alike[place]) for place in np.argsort(-alike, kind="stable")[:NEIGHBOURS]}
 
 
 def worker_groups(fitted: Fitted, X: Floats, snapshot: ModelSnapshot) -> list[WorkerGroup]:
@@ -195,14 +195,18 @@ def rivals_of(mean: Floats, cov: Floats) -> list[Rival]:
     return [Rival(int(at), float(wins[at]), float(bits[at])) for at in best]
 
 
-def among_the_others(ladder: Ladder, expected: Expected) -> Picture:
-    """Where the text would stand: the scores of all items in order, and its own with the interval."""
+def among_the_others(ladder: Ladder, places: Ints, expected: Expected) -> Picture:
+    """Where the text would stand: the scores of these items in order, and its own with the interval.
+
+    Ranks are among the items asked for, as in the words above the picture.
+    """
+    ranks, means = [int(place) + 1 for place in places], numbers(ladder.mean[places])
     others = {
         "type": "scatter",
         "mode": "lines",
         "line": {"color": "--edge"},
-        "x": ladder.rank,
-        "y": numbers(ladder.mean),
+        "x": ranks,
+        "y": means,
         "name": _("items"),
         "hoverinfo": "skip",
     }
@@ -210,7 +214,7 @@ def among_the_others(ladder: Ladder, expected: Expected) -> Picture:
         "type": "scatter",
         "mode": "markers",
         "marker": {"color": "--c1", "size": 12},
-        "x": [ladder.rank[min(expected.rank, len(ladder.rank)) - 1]],
+        "x": [expected.rank],
         "y": numbers([expected.mean]),
         "error_y": {"type": "data", "array": numbers([Z_95 * expected.sd]), "color": "--c1"},
         "name": _("this text"),
@@ -221,7 +225,9 @@ def among_the_others(ladder: Ladder, expected: Expected) -> Picture:
         "low": expected.low,
         "high": expected.high,
     }
-    layout = {"xaxis": ranks_axis(ladder.rank), "yaxis": axis(_("Score"))}
-    return Picture(
-        "new-argument", _("Where the text would stand, with 95 % interval"), words, [others, own], layout, 320
-    )
+    layout = {"xaxis": ranks_axis([*ranks, max(expected.rank, ranks[-1])]), "yaxis": axis(_("Score"))}
+    title = _("Where the text would stand, with 95 % interval")
+    rows = [[ladder.key[place], rank, mean] for place, rank, mean in zip(places, ranks, means, strict=True)]
+    text = [_("this text"), expected.rank, *numbers([expected.mean])]
+    table = Table([_("Item"), _("Rank"), _("Score")], [text, *rows])
+    return Picture("new-argument", title, words, [others, own], layout, 320, table)

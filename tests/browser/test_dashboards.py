@@ -13,7 +13,7 @@ from modelling.models import ModelSnapshot, ScoreboardEntry, SettingsSearch, Upd
 from modelling.updating import run_one
 from tests.browser.far import Far, far_away
 from tests.browser.reading import problems_here, violations
-from tests.browser.watched import log_in, make_watched_study, publish
+from tests.browser.watched import fill_in_the_log_in, log_in, make_watched_study, publish
 from tests.modelling.two_camps import fitted_study
 
 IN_TIME = 2.0  # seconds from publication to page
@@ -179,6 +179,17 @@ def test_a_pasted_text_is_asked_again_of_a_new_version(near: str, context: Brows
     assert "Evidence and numbers" in again.value.post_data
     page.wait_for_function("() => window.seen['3'] && window.unchanged")
     expect(page.locator("dl.facts")).to_be_visible()
+
+
+def test_a_text_is_still_in_the_box_after_a_session_that_ended(near: str, context: BrowserContext) -> None:
+    """A login page comes in between, and the text is not in the address."""
+    page = watched(context, near, "new-argument/")
+    page.fill("[name=text]", "Evidence speaks for cats.\nNumbers, too.")
+    context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Ask the model").click()
+    page.wait_for_url("**/accounts/login/**")
+    fill_in_the_log_in(page)
+    expect(page.locator("[name=text]")).to_have_value("Evidence speaks for cats.\nNumbers, too.")
 
 
 def test_a_button_that_is_being_pressed_stays_until_it_is_let_go(near: str, context: BrowserContext) -> None:

@@ -37,6 +37,10 @@ def publish(number: int) -> float:
 def log_in(page: Page, address: str) -> None:
     """By the real log-in page."""
     page.goto(f"{address}/accounts/login/?next=/projects/pets/ranking/")
+    fill_in_the_log_in(page)
+
+
+def fill_in_the_log_in(page: Page) -> None:
     page.fill("[name=username]", "olga")
     page.fill("[name=password]", PASSWORD)
     page.locator("main button[type=submit]").click()

@@ -175,9 +175,7 @@ def test_the_details_hold_everything_that_explains_a_version(
     assert [picture.name for picture in page.pictures] == ["bound"]
 
 
-@pytest.mark.parametrize(
-    "address", ["versions/4/", "versions/0/", "compare/?from=1&to=99", "compare/?from=x", "?page=-1"]
-)
+@pytest.mark.parametrize("address", ["versions/4/", "versions/0/", "compare/?from=1&to=99", "compare/?from=x"])
 def test_what_is_not_there_is_not_found(
     owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client], address: str
 ) -> None:
@@ -207,7 +205,17 @@ def test_without_numbers_the_two_newest_are_compared(
     client = log_in(owner)
     assert "What moved from version 2 to 3" in client.get("/projects/pets/model/compare/").text
     ModelSnapshot.objects.filter(number__lt=3).delete()
-    assert "Two versions are needed" in client.get("/projects/pets/model/compare/").text
+    for asked in ("", "?from=3", "?to=3"):
+        assert "Two versions are needed" in client.get(f"/projects/pets/model/compare/{asked}").text
+
+
+@pytest.mark.parametrize("page", ["-1", "abc", "0", "99999999"])
+def test_a_page_that_is_no_number_is_the_first_one_here_as_elsewhere(
+    owner: User, three: list[ModelSnapshot], log_in: Callable[[User], Client], page: str
+) -> None:
+    client = log_in(owner)
+    assert client.get(f"/projects/pets/model/?page={page}").context["versions"].page.number == 1
+    assert client.get(f"/projects/pets/model/compare/?page={page}").context["comparison"].page.number == 1
 
 
 def test_changed_settings_and_items_that_came_are_said(project: Project, three: list[ModelSnapshot]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from annotation import services
 from annotation.models import AuditEntry, Judgement, Project, User, Worker
@@ -13,6 +14,7 @@ from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.pictures import ranks_axis
 from modelling.information import expected_information
 from modelling.models import ModelSnapshot
+from modelling.questions import PairsForm
 from modelling.snapshots import Fitted
 from tests.modelling.two_camps import fitted_study, grown_twin, statements
 
@@ -85,7 +87,7 @@ def test_a_pair_in_one_workers_eyes_counts_their_answers_only(
     ("address", "words"),
     [
         ("new-argument/?text=", "Write or paste a text first."),
-        ("new-argument/?text=" + "x" * 5001, "at most 5000 characters"),
+        ("new-argument/?text=" + "x" * 5001, "The text has 5001 letters, and the model reads at most 5000."),
         ("new-argument/?text=x&group=birds", "Select a valid choice"),
         ("pairs/?worker=nobody", "There is no worker with this code"),
         ("pairs/?items=" + ",".join(f"cats-{n}" for n in range(26)), "Choose at most 25 items."),
@@ -114,6 +116,45 @@ def test_a_pasted_text_is_asked_by_post_and_leaves_no_trace(
     assert (Judgement.objects.count(), AuditEntry.objects.count()) == before
     services.archive_project(project=snapshot.project, user=None, archived=True)
     assert client.post("/projects/pets/new-argument/", {"text": TEXT}).status_code == 200
+
+
+def test_the_browser_cuts_nothing_and_a_refused_text_stays_in_the_box(
+    snapshot: ModelSnapshot, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    answer = log_in(viewer).post("/projects/pets/new-argument/", {"text": f"{'x' * 6000} the end"})
+    assert "maxlength" not in answer.text
+    assert "the end</textarea>" in answer.text
+    assert "The text has 6008 letters" in answer.text
+    assert "Nothing was changed" not in answer.text
+
+
+def test_a_text_stays_in_the_box_when_the_version_behind_it_cannot_be_read(
+    snapshot: ModelSnapshot, viewer: User, log_in: Callable[[User], Client]
+) -> None:
+    ModelSnapshot.objects.update(checksum="0" * 64, pruned_at=timezone.now())
+    page = log_in(viewer).post("/projects/pets/new-argument/", {"text": TEXT}).text
+    assert f"{TEXT}</textarea>" in page
+    assert "This version is old" in page
+
+
+def test_in_a_group_the_words_the_picture_and_its_file_say_the_same_rank(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    asked, client = {"text": TEXT, "group": "dogs"}, log_in(owner)
+    answer = client.post("/projects/pets/new-argument/", asked)
+    expected, (picture,) = answer.context["page"].expected, answer.context["page"].pictures
+    assert picture.traces[0]["x"] == [1, 2, 3]
+    assert picture.traces[1]["x"] == [expected.rank]
+    assert "Rank among all" in answer.text
+    file = client.post("/projects/pets/new-argument/?csv=new-argument", asked).content.decode().splitlines()
+    assert file[1] == f"this text,{expected.rank},{round(expected.mean, 4)}"
+    assert [line.split(",")[1] for line in file[2:]] == ["1", "2", "3"]
+
+
+def test_a_key_with_a_comma_is_one_key_in_quotation_marks(project: Project) -> None:
+    form = PairsForm(project, {"items": 'cats-1, "a, b" ,"say ""no""", dogs-1,'})
+    assert form.is_valid()
+    assert form.cleaned_data["items"] == ["cats-1", "a, b", 'say "no"', "dogs-1"]
 
 
 def test_the_link_of_a_short_text_asks_the_same(
@@ -150,8 +191,8 @@ def test_as_many_statements_for_three_times_the_study_also_on_pages_that_have_no
 
 
 def test_the_axis_of_few_ranks_has_whole_places_only(snapshot: ModelSnapshot) -> None:
-    few = new_argument_page(snapshot, TEXT, "dogs").picture
+    few = new_argument_page(snapshot, TEXT, "dogs").pictures[0]
     places = few.traces[0]["x"]
     assert few.layout["xaxis"]["dtick"] == 1
-    assert few.layout["xaxis"]["range"] == [places[0] - 1, places[-1] + 1]
+    assert few.layout["xaxis"]["range"] == [0, max(places[-1], few.traces[1]["x"][0]) + 1]
     assert "dtick" not in ranks_axis([1, 400])
