@@ -18,7 +18,11 @@ CHUNK_VALUES = 2_000_000  # numbers in one array of draws times pairs times comp
 
 @dataclass(frozen=True, eq=False)
 class DrawnPredictor(Predictor):
-    """Known users have drawn weights; a new one has t, traits and the prior of tastes in every draw."""
+    """Known users have drawn weights; a new one has t, traits and the prior of tastes in every draw.
+
+    The draws may have directions of their own, in which the fit's means and covariances say nothing: whatever is asked
+    of a predictor is answered here.
+    """
 
     draws: Draws
 
@@ -80,17 +84,32 @@ class DrawnPredictor(Predictor):
             X = self.view.rows(a[rows]) - self.view.rows(b[rows])
             yield rows, self.draws.B @ X.T, self.view.rest(a[rows], b[rows])
 
-    def proba(self, u: IntArray, a: IntArray, b: IntArray, sharpness: FloatArray | float = 1.0) -> FloatArray:
-        """P(u says a rather than b): the mean over draws."""
-        out, sharp = np.zeros(len(u)), np.broadcast_to(sharpness, len(u))
+    def felt(self, u: IntArray, a: IntArray, b: IntArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Some pairs at a time: mean and variance of z = f_u(a) - f_u(b) in every draw, (D, k) each."""
         left = self.draws.variance
         for rows, D, rest in self.pairs(a, b):
             W, around = self.weights(u[rows])
             W = W.swapaxes(1, 2)
-            m = D[:, 0] + (D[:, 1:] * W).sum(axis=1)
             second = np.square(W) + around.T
             v = (np.square(D[:, 1:]) * around.T).sum(axis=1)
             v = v + rest * (left[:, :1] * (1 - self.items.first) + (second * left[:, 1:, None]).sum(axis=1))
+            yield rows, D[:, 0] + (D[:, 1:] * W).sum(axis=1), v
+
+    def gaps(self, u: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        """E[f_u(a) - f_u(b)]."""
+        return self.moments(u, a, b)[0]
+
+    def moments(self, u: IntArray, a: IntArray, b: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of z = f_u(a) - f_u(b)."""
+        mean, variance = np.zeros(len(u)), np.zeros(len(u))
+        for rows, m, v in self.felt(u, a, b):
+            mean[rows], variance[rows] = m.mean(axis=0), m.var(axis=0) + v.mean(axis=0)
+        return mean, variance
+
+    def proba(self, u: IntArray, a: IntArray, b: IntArray, sharpness: FloatArray | float = 1.0) -> FloatArray:
+        """P(u says a rather than b): the mean over draws."""
+        out, sharp = np.zeros(len(u)), np.broadcast_to(sharpness, len(u))
+        for rows, m, v in self.felt(u, a, b):
             out[rows] = ndtr(sharp[rows] * m / np.sqrt(1.0 + np.square(sharp[rows]) * v)).mean(axis=0)
         return out
 

@@ -54,7 +54,7 @@ class Predictor:
         D = self.view.rows(items) @ self.items.mean
         return np.asarray(D[:, :1] + D[:, 1:] @ self.W[users].T)
 
-    def differences(
+    def _differences(
         self, a: IntArray, b: IntArray, S_0: FloatArray | None = None, tastes: bool = True
     ) -> tuple[FloatArray, FloatArray]:
         """(n, C + 1) differences of t and the v_c between a and b, and their variances: all, or those of t alone."""
@@ -80,7 +80,7 @@ class Predictor:
         m, v = np.zeros(len(u)), np.zeros(len(u))
         for start in range(0, len(u), CHUNK_PAIRS):
             rows = slice(start, start + CHUNK_PAIRS)
-            d, V = self.differences(a[rows], b[rows])
+            d, V = self._differences(a[rows], b[rows])
             W, Omega = self.W[u[rows]], self.Omega[u[rows]]
             second = W * W + np.einsum("ucc->uc", Omega)
             e = d[:, 1:]
@@ -95,12 +95,12 @@ class Predictor:
 
     def typical_proba(self, a: IntArray, b: IntArray) -> FloatArray:
         """The paper's consensus: a worker with w = 0."""
-        d, V = self.differences(a, b, self.S_t, tastes=False)
+        d, V = self._differences(a, b, self.S_t, tastes=False)
         return np.asarray(ndtr(d[:, 0] / np.sqrt(1.0 + V[:, 0])))
 
     def mean_proba(self, a: IntArray, b: IntArray, n_workers: int) -> FloatArray:
         """P(the mean of n new workers' noisy utilities favours a)."""
-        d, V = self.differences(a, b, self.S_t)
+        d, V = self._differences(a, b, self.S_t)
         taste = ((d[:, 1:] ** 2 + V[:, 1:]) / self.s_w).sum(axis=1)
         return np.asarray(ndtr(d[:, 0] / np.sqrt(V[:, 0] + (1.0 + taste) / n_workers)))
 
@@ -111,7 +111,7 @@ class Predictor:
         out = np.zeros(len(a))
         for start in range(0, len(a), CHUNK_PAIRS // 16):
             rows = slice(start, start + CHUNK_PAIRS // 16)
-            d, V = self.differences(a[rows], b[rows], self.S_t)
+            d, V = self._differences(a[rows], b[rows], self.S_t)
             draws = d[:, None, :] + np.sqrt(V)[:, None, :] * noise
             spread = np.sqrt(1.0 + (draws[:, :, 1:] ** 2 / self.s_w).sum(axis=2))
             out[rows] = majority(ndtr(draws[:, :, 0] / spread), n_workers).mean(axis=1)

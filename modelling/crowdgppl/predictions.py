@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -151,6 +152,12 @@ class Predictions:
         """How well the draws mixed from which everything is predicted; None where the model is not refined."""
         return None if self._draws is None else self._draws.mixing
 
+    def unrefined(self) -> Self:
+        """The same model without its draws: that of which the components are."""
+        plain = copy(self)
+        plain._draws = None
+        return plain
+
     @property
     def hindrance_(self) -> str:
         """Why `refine` would refuse these data, in words; empty if it would not."""
@@ -282,7 +289,10 @@ class Predictions:
 
     @property
     def item_components_(self) -> FloatArray:
-        """(C, N): v_c at the items; principal axes in order of energy where the scales are shared."""
+        """(C, N): v_c at the items; principal axes in order of energy where the scales are shared.
+
+        Components are those of the fit, refined or not: which taste is which means nothing in a draw.
+        """
         return self._displayed.items
 
     @property

@@ -77,10 +77,9 @@ def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
 
 def _counted(fitted: Fitted, labels: tuple[Ints, Ints, Ints, Floats], ms: Floats, lo_left: Floats) -> Tally:
     u, a, b, y = labels
-    consensus = fitted.model.predict_consensus()
     decided, sides = y != 0.5, np.sign(y - 0.5)
-    agreed = decided & (np.sign(consensus[a] - consensus[b]) == sides)
-    foreseen = decided & (np.sign(fitted.model.predict_gaps(u, a, b)) == sides)
+    own, crowd = expected_sides(fitted, u, a, b)
+    agreed, foreseen = decided & (crowd == sides), decided & (own == sides)
     n = len(fitted.worker_ids)
     sided = decided & np.isfinite(lo_left)
     repeated, contradicted = asked_again(u[decided], a[decided], b[decided], y[decided])
@@ -132,6 +131,18 @@ def chances(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> Chances:
     if not len(u):
         return Chances(np.zeros(0), np.zeros(0))
     return Chances(fitted.model.predict_proba(u, a, b), fitted.model.predict_consensus_proba(a, b))
+
+
+def expected_sides(fitted: Fitted, u: Ints, a: Ints, b: Ints) -> tuple[Floats, Floats]:
+    """1 where a is more probable than b, by the pair's worker and by a typical one; -1 where b is; 0 where neither.
+
+    A Gaussian is more probable above 0 just where its mean is, which is far cheaper to know; draws need not be one.
+    """
+    if fitted.model.refined_ is not None:
+        found = chances(fitted, u, a, b)
+        return np.sign(found.own - 0.5), np.sign(found.crowd - 0.5)
+    consensus = fitted.model.predict_consensus()
+    return np.sign(fitted.model.predict_gaps(u, a, b)), np.sign(consensus[a] - consensus[b])
 
 
 def surprise(p: Floats, y: Floats) -> Floats:

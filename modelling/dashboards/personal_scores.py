@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from annotation.models import Project, Worker
 from modelling.dashboards.addresses import items_at
 from modelling.dashboards.answers import Ints, chances
-from modelling.dashboards.axes import Axes, Axis, axes_of
+from modelling.dashboards.axes import Axes, Axis, Floats, axes_of
 from modelling.dashboards.pictures import Picture, Table, axis, numbers, plain
 from modelling.models import ConsensusScore, ModelSnapshot
 
@@ -28,7 +28,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class Preference:
-    """One item as this worker probably sees it and as the crowd does; `rest` is what no component in use explains."""
+    """One item as this worker probably sees it and as the crowd does.
+
+    The difference is the sum of what the components in use add, the `rest` that none of them explains and, in a refined
+    version, what `refining` changed: the components are those of the fit before it.
+    """
 
     score: ConsensusScore
     mean: float
@@ -36,6 +40,7 @@ class Preference:
     rank: int
     causes: list[Cause]
     rest: float
+    refining: float | None
 
     @property
     def difference(self) -> float:
@@ -90,7 +95,8 @@ class Own:
         rank = np.argsort(np.argsort(-self.mean, kind="stable")) + 1
         used, scores = self.axes.used, self._scores(rows)
         added = self.axes.contributions(items, self.user)[used].T
-        rest = self.mean[rows] - self.consensus[rows] - added.sum(axis=1)
+        refining = self._refining(rows)
+        rest = self.mean[rows] - self.consensus[rows] - added.sum(axis=1) - (0.0 if refining is None else refining)
         return [
             Preference(
                 score=scores[self.ranked[row].item],
@@ -99,9 +105,19 @@ class Own:
                 rank=int(rank[row]),
                 causes=[Cause(self.axes.axes[c], float(v)) for c, v in zip(used, added[place], strict=True)],
                 rest=float(rest[place]),
+                refining=None if refining is None else float(refining[place]),
             )
             for place, row in enumerate(rows)
         ]
+
+    def _refining(self, rows: Ints) -> Floats | None:
+        """By how much the differences are others than those of the fit; None in a version that is not refined."""
+        model, items = self.axes.fitted.model, self.items[rows]
+        if model.refined_ is None:
+            return None
+        plain = model.unrefined()
+        fit = plain.predict_utilities(users=np.array([self.user]), items=items)[:, 0] - plain.predict_consensus(items)
+        return np.asarray(self.mean[rows] - self.consensus[rows] - fit)
 
     def _scores(self, rows: Ints) -> dict[int, ConsensusScore]:
         wanted = {self.ranked[row].item for row in rows}
@@ -129,11 +145,13 @@ def preference_table(snapshot: ModelSnapshot, worker: Worker) -> Table | None:
     rows = [
         [
             each.score.item.key, each.mean, each.sd, each.rank, each.score.mean, each.score.rank, each.difference,
-            *(cause.value for cause in each.causes), each.rest, snapshot.number, snapshot.last_sequence,
+            *(cause.value for cause in each.causes), each.rest, *([each.refining] if snapshot.refined else []),
+            snapshot.number, snapshot.last_sequence,
         ]
         for each in own.preferences(own.by_difference)
     ]  # fmt: skip
-    return Table([*COLUMNS, *named, "rest", "version", "as_of_seq"], rows)
+    refining = ["refining"] if snapshot.refined else []
+    return Table([*COLUMNS, *named, "rest", *refining, "version", "as_of_seq"], rows)
 
 
 def beside_picture(own: Own, project: Project) -> Picture:
@@ -171,6 +189,8 @@ def causes_picture(preferences: list[Preference]) -> Picture:
         for place, each in enumerate(preferences[0].causes)
     ]
     parts.append((_("the rest"), [each.rest for each in preferences]))
+    if preferences[0].refining is not None:
+        parts.append((_("refining"), [each.refining or 0.0 for each in preferences]))
     traces = [
         {
             "type": "bar",
@@ -178,7 +198,7 @@ def causes_picture(preferences: list[Preference]) -> Picture:
             "name": plain(title),
             "y": keys,
             "x": numbers(values),
-            "marker": {"color": f"--c{1 + place % 7}" if place < len(parts) - 1 else "--edge"},
+            "marker": {"color": _colour(place, len(preferences[0].causes))},
             "hovertemplate": "%{y}: %{x:.2f}<extra></extra>",
         }
         for place, (title, values) in enumerate(parts)
@@ -189,9 +209,14 @@ def causes_picture(preferences: list[Preference]) -> Picture:
         "xaxis": axis(_("Difference")),
         "yaxis": {"autorange": "reversed", "type": "category"},
     }
-    rows = [
-        [each.score.item.key, *(round(cause.value, 3) for cause in each.causes), round(each.rest, 3)]
-        for each in preferences
-    ]
+    columns = [[round(value, 3) for value in values] for _title, values in parts]
+    rows = [[each.score.item.key, *row] for each, row in zip(preferences, zip(*columns, strict=True), strict=True)]
     table = Table([_("Item"), *(title for title, _values in parts)], rows)
     return Picture("causes", _("What makes the difference"), words, traces, layout, table=table)
+
+
+def _colour(place: int, causes: int) -> str:
+    """Of a bar's part: each component has its own, what follows them is grey or black."""
+    if place < causes:
+        return f"--c{1 + place % 7}"
+    return "--edge" if place == causes else "--ink"

@@ -94,8 +94,8 @@ class Log:
     def fit(self) -> Fit | None:
         if not self.rows:
             return None
-        decided, side = self.y != 0.5, self.y > 0.5
-        agreed, foreseen = (int(((p > 0.5) == side)[decided].sum()) for p in (self.crowd, self.own))
+        decided, side = self.y != 0.5, np.sign(self.y - 0.5)
+        agreed, foreseen = (int((np.sign(p - 0.5) == side)[decided].sum()) for p in (self.crowd, self.own))
         bits_own, bits_crowd = (float(surprise(p, self.y).mean()) for p in (self.own, self.crowd))
         n = len(self.rows)
         return Fit(n, int(decided.sum()), agreed, foreseen, bits_own, bits_crowd, weighed=n)

@@ -4,12 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from annotation.models import Project, User, Worker
+from annotation.access import remember_worker
+from annotation.models import Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling.crowdgppl import refining, sampling
+from modelling.dashboards.axes import axes_of
+from modelling.dashboards.own_view import own_view
+from modelling.dashboards.worker import AskedOfWorker, worker_page
+from modelling.dashboards.workers import workers_of_project
 from modelling.exporting.archive import manifest_of
 from modelling.forms import HELP
 from modelling.models import ModelSnapshot
@@ -18,6 +24,7 @@ from modelling.updating import _remembered, run_one
 from modelling.verification import problems_of, rebuild
 
 from .histories import four_workers
+from .two_camps import estimator_of, fitted_study
 
 pytestmark = pytest.mark.django_db
 
@@ -104,3 +111,79 @@ def test_the_help_tells_how_many_items_can_be_refined() -> None:
     assert told in str(HELP["refine"])
     for size in (refining.MOST_LABELS, refining.MOST_CELLS, refining.MOST_UNKNOWNS):
         assert f"{size:,}" in str(HELP["refine"])
+
+
+STUDIES = {
+    "texts": {},
+    "more items than inducing points": {"n_inducing_items": 10},
+    "each item alone": {"kernel": "none"},
+    "one ranking for all": {"n_components": 0},
+}
+
+
+@pytest.fixture(params=STUDIES)
+def version(request: pytest.FixtureRequest, project: Project) -> ModelSnapshot:
+    """The refined first version of a small study of two camps."""
+    settings = {"refine": True, "n_components": 3, **STUDIES[request.param]}
+    Project.objects.update(update_batch=1, model_settings=settings)
+    project.refresh_from_db()
+    made = fitted_study(project, n_items=14, n_workers=4, n_labels=80)
+    assert made.refined
+    return made
+
+
+def test_every_page_of_a_refined_study_answers_and_agrees_with_the_estimator(
+    version: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    project, client = version.project, log_in(owner)
+    worker, item = Worker.objects.filter(project=project).first(), version.scores.first().item
+    root = f"/projects/{project.slug}"
+    pages = ["ranking/", "ranking.csv", f"ranking/{item.pk}/", f"ranking/{item.pk}/judgements.csv", "components/"]
+    pages += [
+        "components.csv",
+        "workers/",
+        "workers.csv",
+        "activity/",
+        f"pairs/?items=text-000,text-001&worker={worker.code}",
+    ]
+    pages += [
+        f"workers/{worker.code}/{part}" for part in ("?a=text-000&b=text-001", "preferences.csv", "judgements.csv")
+    ]
+    assert {page: client.get(f"{root}/{page}").status_code for page in pages} == dict.fromkeys(pages, 200)
+    asked = client.post(f"{root}/new-argument/", {"text": "Evidence and numbers, once more."})
+    assert asked.status_code == 200
+    assert ("before refining" in client.get(f"{root}/components/").text) == bool(axes_of(version).axes)
+    Worker.objects.filter(pk=worker.pk).update(state="finished")
+    browser, response = Client(), HttpResponse()
+    remember_worker(response, worker)
+    browser.cookies.update(response.cookies)
+    assert browser.get(f"/s/{project.slug}/own-view/").status_code == 200
+    for each in Worker.objects.filter(project=project):
+        compare_with_the_estimator(version, each)
+
+
+def compare_with_the_estimator(version: ModelSnapshot, worker: Worker) -> None:
+    """The worker's facts, table row, listed answers and own view count alike, and every difference adds up."""
+    page, (model, stored) = worker_page(version, worker, AskedOfWorker()), estimator_of(version)
+    u, at = stored["worker_ids"].tolist().index(worker.pk), stored["item_ids"].tolist().index
+    given = Judgement.objects.filter(worker=worker).exclude(choice="tie")
+    a, b = (np.array([at(each) for each in given.values_list(name, flat=True)]) for name in ("item_lo", "item_hi"))
+    lo = np.array([choice == "lo" for choice in given.values_list("choice", flat=True)])
+    foreseen = int(((model.predict_proba(np.full(len(a), u), a, b) > 0.5) == lo).sum())
+    agreed = int(((model.predict_consensus_proba(a, b) > 0.5) == lo).sum())
+    row = next(
+        row for row in workers_of_project(version.project, version, axes_of(version)) if row.worker.pk == worker.pk
+    )
+    assert (page.fit.foreseen, page.fit.agreed, page.fit.decided) == (foreseen, agreed, len(a))
+    assert (row.foreseen, row.agreement) == (foreseen / len(a), agreed / len(a))
+    assert own_view(version, worker).agreed == agreed
+    assert sum(each.own > 0.5 for each in page.answers if not each.tie) == foreseen
+    F, t = model.predict_utilities()[:, u], model.predict_consensus()
+    plain = model.unrefined()
+    fit = plain.predict_utilities()[:, u] - plain.predict_consensus()
+    for each in page.preferences:
+        place = at(each.score.item_id)
+        assert each.difference == pytest.approx(F[place] - t[place])
+        assert each.refining == pytest.approx(F[place] - t[place] - fit[place])
+        parts = sum(cause.value for cause in each.causes) + each.rest + each.refining
+        assert parts == pytest.approx(each.difference)

@@ -8,6 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels, SortedLabels, sampling
+from modelling.crowdgppl.drawn import DrawnPredictor
+from modelling.crowdgppl.intervals import Contrast
+from modelling.crowdgppl.predict import Predictor
 from modelling.crowdgppl.refining import Preferences, whole_space
 from modelling.crowdgppl.sampling import effective_size, split_r_hat
 from modelling.ranking import rank_draws
@@ -310,3 +313,25 @@ def test_chains_in_two_places_are_found_out():
     stuck = np.zeros((4, 10, 1)) + np.arange(4)[:, None, None]
     assert np.isinf(split_r_hat(stuck)[0])
     assert split_r_hat(np.ones((4, 10, 1)))[0] == 1.0
+
+
+def test_whatever_is_asked_of_a_refined_model_is_answered_from_the_draws(refined):
+    """Nothing is inherited from the fit, and what is said of a pair is what is said of its two items."""
+    asked = {name for name, answer in vars(Predictor).items() if callable(answer) and not name.startswith("_")}
+    assert asked <= set(vars(DrawnPredictor))
+    u, a, b = np.repeat(np.arange(6), 30), *(np.tile(side, 6) for side in np.nonzero(~np.eye(6, dtype=bool)))
+    F, view = refined.predict_utilities(), refined._view(None)
+    m, v = refined._predictor(None, None).moments(u, a, b)
+    assert_allclose(m, F[a, u] - F[b, u], atol=1e-9)
+    assert_allclose(refined.predict_gaps(u, a, b), m)
+    sd = refined._sd_at(Contrast(view.rows(a) - view.rows(b), view.rest(a, b)), np.arange(6))
+    assert_allclose(np.sqrt(v), sd[np.arange(len(u)), u], atol=1e-9)
+
+
+def test_the_same_model_unrefined_says_what_the_fit_said(small, refined):
+    fit = CrowdGPPL(n_components=3, t_prior=(20.0, 20.0)).fit(small.labels, X_items=small.X, n_users=6)
+    plain = refined.unrefined()
+    assert plain.refined_ is None
+    assert refined.refined_ is not None
+    assert_allclose(plain.predict_utilities(), fit.predict_utilities())
+    assert_allclose(plain.predict_consensus(), fit.predict_consensus())
