@@ -22,7 +22,7 @@ from annotation.services import audit
 from modelling.crowdgppl.selection import Candidate, Score, Starts, Whitenings, select
 from modelling.features import TextFeatures, default_item_kernel
 from modelling.fitting import numeric_columns
-from modelling.inputs import Inputs, read_inputs
+from modelling.inputs import Inputs, moment_of, read_inputs
 from modelling.jobs import WENT_WRONG, LostJob, alive, claim, give_up, let_go
 from modelling.model_settings import (
     LIMITS,
@@ -140,7 +140,7 @@ def search_one(owner: str) -> bool:
 
 def _try_next(search: SettingsSearch) -> None:
     now = ModelSettings.of(search.project.model_settings)
-    bench = bench_of(search.pk, search.asked_at, now.n_inducing_items)
+    bench = bench_of(search.pk, search.asked_at, now.n_inducing_items, moment_of(search.project).inputs_revision)
     trials = list(trials_for(now, bench))
     # What was tried on other judgements, or beside other settings, cannot be compared with what is tried now.
     ground = {"data_hash": bench.inputs.data_hash, "settings": now.as_dict()}
@@ -160,8 +160,8 @@ def _try_next(search: SettingsSearch) -> None:
 
 
 @lru_cache(maxsize=1)
-def bench_of(search_pk: int, asked_at: datetime, n_inducing_items: int) -> Bench:
-    """The judgements and features of a search, kept while its candidates are tried."""
+def bench_of(search_pk: int, asked_at: datetime, n_inducing_items: int, inputs_revision: int) -> Bench:
+    """The judgements and features of a search, kept while its candidates are tried and nobody is erased."""
     project = SettingsSearch.objects.select_related("project").get(pk=search_pk, asked_at=asked_at).project
     inputs = read_inputs(project)
     if not len(inputs.labels):

@@ -19,6 +19,7 @@ from modelling.dashboards.answers import learned_from
 from modelling.dashboards.foretold import in_one_line
 from modelling.dashboards.freshness import Freshness
 from modelling.dashboards.pictures import Picture, Table, axis
+from modelling.inputs import moment_of
 from modelling.models import ModelSnapshot
 
 MINUTES_UP_TO, HOURS_UP_TO = timedelta(hours=3), timedelta(days=4)
@@ -102,12 +103,12 @@ def counts_of(project: Project) -> Counts:
 
 
 def agreement_of(snapshot: ModelSnapshot) -> Agreement:
-    return _agreement(snapshot, snapshot.checksum)
+    """Counted once for each version, and again when somebody was erased since."""
+    return _agreement(snapshot, snapshot.checksum, moment_of(snapshot.project).inputs_revision)
 
 
 @lru_cache(maxsize=32)
-def _agreement(snapshot: ModelSnapshot, checksum: str) -> Agreement:
-    """What a version has learned from never changes, so what it says is worth keeping."""
+def _agreement(snapshot: ModelSnapshot, checksum: str, inputs_revision: int) -> Agreement:
     rows = learned_from(snapshot).values_list("worker", "item_lo", "item_hi", "choice")
     own: dict[tuple[int, int, int], list[str]] = defaultdict(list)
     for worker, lo, hi, choice in rows.iterator(chunk_size=ROWS_AT_ONCE):

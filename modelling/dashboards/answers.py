@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from numpy.typing import NDArray
 
 from annotation.models import Judgement, Worker
-from modelling.inputs import PREFERENCE
+from modelling.inputs import PREFERENCE, moment_of
 from modelling.models import ModelSnapshot
 from modelling.snapshots import Fitted, load_fitted
 
@@ -47,7 +47,8 @@ class Tally:
 def learned_from(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
     """The answers that stood when the version was made: what every page about it counts and lists.
 
-    Those that an erased person took along are gone at once.
+    Those that an erased person took along are gone at once; that raises the project's inputs_revision, and nothing
+    else changes what a version has learned from: whoever keeps what follows from it keeps it with that number.
     """
     taken_back_later = Q(retraction__sequence__gt=snapshot.last_sequence) & ~Q(worker__outcome=Worker.ERASED)
     events = Judgement.objects.filter(project=snapshot.project_id, sequence__lte=snapshot.last_sequence)
@@ -55,12 +56,12 @@ def learned_from(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
 
 
 def tally_of(snapshot: ModelSnapshot) -> Tally:
-    """Counted once for each version: what it has learned from never changes."""
-    return _tally(snapshot, snapshot.checksum)
+    """Counted once for each version, and again when somebody was erased since."""
+    return _tally(snapshot, snapshot.checksum, moment_of(snapshot.project).inputs_revision)
 
 
 @lru_cache(maxsize=8)
-def _tally(snapshot: ModelSnapshot, checksum: str) -> Tally:
+def _tally(snapshot: ModelSnapshot, checksum: str, inputs_revision: int) -> Tally:
     fitted = load_fitted(snapshot)
     fields = ("worker", "item_lo", "item_hi", "choice", "response_ms", "lo_was_left")
     rows = learned_from(snapshot).order_by().values_list(*fields)

@@ -153,6 +153,17 @@ def test_new_judgements_after_a_restart_begin_the_table_anew(
     assert (search.state, len(search.table)) == ("running", 1)
 
 
+def test_an_erasure_in_between_begins_the_table_anew_without_them(
+    project: Project, owner: User, crowd: list[Worker], quick: None
+) -> None:
+    searching.ask(project=project, user=owner)
+    searching.search_one("one")
+    services.erase_worker(worker=crowd[0], user=owner, remove_judgements=True)
+    searching.search_one("one")
+    search = SettingsSearch.objects.get()
+    assert (search.state, len(search.table)) == ("running", 1)
+
+
 def test_settings_changed_during_a_search_begin_the_table_anew(
     project: Project, owner: User, crowd: list[Worker], quick: None
 ) -> None:
