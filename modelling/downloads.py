@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from annotation.access import Role, View, members_only
-from annotation.models import Item, Project, Worker
+from annotation.models import Item, Project
 from annotation.services import audit
 from annotation.views import ResearcherRequest
 from modelling.arrays import Damaged
@@ -18,6 +18,7 @@ from modelling.dashboards import components as components_facts
 from modelling.dashboards import item as item_facts
 from modelling.dashboards import personal_scores, surprises
 from modelling.dashboards import workers as workers_facts
+from modelling.dashboards.addresses import worker_at
 from modelling.exporting import responses
 from modelling.models import ModelSnapshot
 from modelling.versions import shown_snapshot
@@ -62,7 +63,7 @@ def workers(snapshot: ModelSnapshot) -> tuple[list[str], Rows]:
 
 @table("preferences")
 def preferences(snapshot: ModelSnapshot, code: str) -> tuple[list[str], Rows]:
-    found = personal_scores.preference_table(snapshot, _worker(snapshot, code))
+    found = personal_scores.preference_table(snapshot, worker_at(snapshot.project, code))
     if found is None:
         raise Http404(_("The model has not learned from this worker yet."))
     return found.columns, found.rows
@@ -70,14 +71,10 @@ def preferences(snapshot: ModelSnapshot, code: str) -> tuple[list[str], Rows]:
 
 @table("worker-judgements")
 def worker_judgements(snapshot: ModelSnapshot, code: str) -> tuple[list[str], Rows]:
-    return surprises.COLUMNS, surprises.answer_rows(snapshot, _worker(snapshot, code))
+    return surprises.COLUMNS, surprises.answer_rows(snapshot, worker_at(snapshot.project, code))
 
 
 @table("item-judgements")
 def item_judgements(snapshot: ModelSnapshot, pk: int) -> tuple[list[str], Rows]:
     item = get_object_or_404(Item, project=snapshot.project_id, pk=pk)
     return item_facts.ANSWER_COLUMNS, item_facts.answer_rows(snapshot, item)
-
-
-def _worker(snapshot: ModelSnapshot, code: str) -> Worker:
-    return get_object_or_404(Worker, project=snapshot.project_id, code=code)

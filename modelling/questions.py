@@ -84,7 +84,7 @@ class PairsForm(forms.Form):
 
     def clean_worker(self) -> Worker | None:
         code = self.cleaned_data["worker"].strip()
-        found = Worker.objects.filter(project=self.project, code=code).first() if code else None
+        found = Worker.objects.that_may_be_told().filter(project=self.project, code=code).first() if code else None
         if code and found is None:
             raise forms.ValidationError(_("There is no worker with this code in the project."))
         return found

@@ -24,7 +24,7 @@ from annotation.views.judging import in_the_language_of_the_study, workers_only
 from modelling import exporting
 from modelling.arrays import Damaged
 from modelling.dashboards.activity import activity_page
-from modelling.dashboards.addresses import page_number
+from modelling.dashboards.addresses import page_number, worker_at
 from modelling.dashboards.components import components_page
 from modelling.dashboards.freshness import Freshness, freshness_of
 from modelling.dashboards.item import item_page
@@ -125,8 +125,7 @@ def workers(request: HttpRequest, freshness: Freshness) -> Facts:
 
 @dashboard("worker.html")
 def worker(request: HttpRequest, freshness: Freshness, code: str) -> Facts:
-    found, shown = get_object_or_404(Worker, project=freshness.project, code=code), freshness.snapshot
-    found.project = freshness.project
+    found, shown = worker_at(freshness.project, code), freshness.snapshot
     return {"worker": found, "page": worker_page(shown, found, AskedOfWorker.of(request.GET)) if shown else None}
 
 

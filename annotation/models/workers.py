@@ -23,6 +23,11 @@ STILL_HERE = timedelta(minutes=15)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
+    def that_may_be_told(self) -> "WorkerQuerySet":
+        """All but those who were erased and took along all they had said, whatever a version still knows of them."""
+        standing = apps.get_model("annotation", "Judgement").objects.standing().filter(worker=OuterRef("pk"))
+        return self.filter(~Q(outcome=Worker.ERASED) | Exists(standing))
+
     def by_activity(self, now: datetime) -> dict[str, int]:
         """How many are at work now, have finished, have dropped out, or have withdrawn."""
         given, since = apps.get_model("annotation", "Judgement").objects.order_by(), now - STILL_HERE

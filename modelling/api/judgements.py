@@ -100,7 +100,8 @@ class JudgementsAsked(Asked):
 def list_judgements(request: ApiRequest, response: HttpResponse, slug: Slug, asked: Query[JudgementsAsked]) -> Any:
     """The log of the study, for analysts. What was taken back is marked; what an erased person took along is gone."""
     project = project_for(request, slug, Role.ANALYST)
-    if same := unchanged(request, response, "log", project.pk, EventHead.objects.get(project=project).sequence):
+    head = EventHead.objects.get(project=project)
+    if same := unchanged(request, response, "log", project.pk, head.sequence, head.inputs_revision):
         return same
     rows = Judgement.objects.that_may_be_told().filter(_wanted(asked), project=project)
     return page_of(_with_items(rows), ORDERS[asked.ordering], asked, told)

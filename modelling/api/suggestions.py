@@ -64,7 +64,7 @@ def put_suggestions(request: ApiRequest, slug: Slug, new: NewSuggestions) -> Any
 def _rows(project: Project, new: list[NewSuggestion]) -> list[Suggestion]:
     items = dict(Item.objects.filter(project=project, active=True).values_list("key", "pk"))
     named = {each.worker for each in new if each.worker}
-    workers = dict(Worker.objects.filter(project=project, code__in=named).values_list("code", "pk"))
+    workers = dict(Worker.objects.that_may_be_told().filter(project=project, code__in=named).values_list("code", "pk"))
     return [_row(project, each, at, items, workers) for at, each in enumerate(new)]
 
 

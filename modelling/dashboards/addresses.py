@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from django.http import QueryDict
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from annotation.models import Project
+from annotation.models import Project, Worker
 
 LONGEST = 200
 DIGITS = 5  # of a page's number
@@ -14,6 +15,13 @@ DIGITS = 5  # of a page's number
 def page_number(query: QueryDict) -> int:
     given = query.get("page", "1")
     return int(given) if given.isdecimal() and len(given) <= DIGITS else 1
+
+
+def worker_at(project: Project, code: str) -> Worker:
+    """The worker whom an address names; 404 for somebody who is gone as for somebody who never was."""
+    found = get_object_or_404(Worker.objects.that_may_be_told(), project=project, code=code)
+    found.project = project
+    return found
 
 
 def workers_at(project: Project, codes: Iterable[str]) -> list[str]:

@@ -143,8 +143,9 @@ def extremes(values: Floats, among: Places, count: int) -> list[Places]:
 
 
 def workers_of(snapshot: ModelSnapshot, fitted: Fitted) -> list[Worker | None]:
-    """The workers of a version in the order of its arrays; nobody where the row is gone."""
-    rows = {worker.pk: worker for worker in Worker.objects.filter(project=snapshot.project).only("code", "traits")}
+    """The workers of a version in the order of its arrays; nobody where somebody is gone."""
+    people = Worker.objects.that_may_be_told().filter(project=snapshot.project)
+    rows = {worker.pk: worker for worker in people.only("code", "traits")}
     return [rows.get(int(pk)) for pk in fitted.worker_ids]
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement, Project, Worker
 from modelling.dashboards.addresses import page_number, words_in
-from modelling.dashboards.answers import Tally, learned_from, tally_of
+from modelling.dashboards.answers import Tally, tally_of
 from modelling.dashboards.axes import Axes, Axis, axes_of
 from modelling.dashboards.flags import Flag, flags_of
 from modelling.dashboards.opinion_map import MOST_DRAWN, Place, Spot, map_picture, pair_of, places_on_map
@@ -150,14 +150,15 @@ def _map(project: Project, axes: Axes, chosen: list[Row], page: Page, trait: str
 
 
 def workers_of_project(project: Project, snapshot: ModelSnapshot | None, axes: Axes | None) -> list[Row]:
-    """Every worker of the project. Two statements, and those that the version keeps in memory."""
-    answers = learned_from(snapshot) if snapshot else Judgement.objects.answers().filter(project=project)
-    given = Counter(dict(answers.order_by().values_list("worker").annotate(Count("pk"))))
-    workers = [Person(*row) for row in Worker.objects.filter(project=project).values_list(*Person._fields)]
+    """Every worker of the project, with what the version has counted; before the first, with the answers that stand."""
+    people = Worker.objects.that_may_be_told().filter(project=project)
+    workers = [Person(*row) for row in people.values_list(*Person._fields)]
     if snapshot is None or axes is None:
+        answers = Judgement.objects.answers().filter(project=project)
+        given = Counter(dict(answers.order_by().values_list("worker").annotate(Count("pk"))))
         return [Row(worker, given[worker.pk]) for worker in workers]
     known = _Known(tally_of(snapshot), places_on_map(axes), axes.fitted.worker_at)
-    return [known.row(worker, given[worker.pk]) for worker in workers]
+    return [known.row(worker) for worker in workers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,14 +169,14 @@ class _Known:
     stands: list[Place]
     at: dict[int, int]
 
-    def row(self, worker: Person, given: int) -> Row:
+    def row(self, worker: Person) -> Row:
         place = self.at.get(worker.pk)
         if place is None:
-            return Row(worker, given)
+            return Row(worker, 0)
         decided, median = int(self.tally.decided[place]), float(self.tally.median_ms[place])
         return Row(
             worker=worker,
-            judgements=given,
+            judgements=int(self.tally.answers[place]),
             decided=decided,
             agreement=int(self.tally.agreed[place]) / decided if decided else None,
             foreseen=int(self.tally.foreseen[place]) / decided if decided else None,
