@@ -88,7 +88,7 @@ def item_page(snapshot: ModelSnapshot, item: Item, number: int) -> ItemPage | No
         return None
     history = score_history(snapshot, item)
     score = history[-1] if history and history[-1].snapshot_id == snapshot.pk else None
-    more, less = likings(snapshot, axes, place)
+    more, less = likings(axes, place)
     page = Paginator(judgements_of(snapshot, item), ANSWERS_PER_PAGE).get_page(number)
     pictures = [history_picture(history)] if history else []
     pictures += [people_picture(more, less, item.project)] if more or less else []
@@ -115,7 +115,7 @@ def score_history(snapshot: ModelSnapshot, item: Item) -> list[ConsensusScore]:
     return list(newest[:MOST_VERSIONS])[::-1]
 
 
-def likings(snapshot: ModelSnapshot, axes: Axes, place: int) -> tuple[list[Liking], list[Liking]]:
+def likings(axes: Axes, place: int) -> tuple[list[Liking], list[Liking]]:
     """The workers who probably like the item most above, and most below, what the consensus says."""
     model, ids = axes.fitted.model, axes.fitted.worker_ids
     if not axes.axes or not len(ids):
@@ -123,20 +123,14 @@ def likings(snapshot: ModelSnapshot, axes: Axes, place: int) -> tuple[list[Likin
     items = np.array([place])
     consensus = float(model.predict_consensus(items=items)[0])
     mean = model.predict_utilities(items=items)[0]
-    people = Worker.objects.that_may_be_told().filter(project=snapshot.project)
     order = np.argsort(consensus - mean, kind="stable")
-    order = order[np.isin(ids[order], list(people.values_list("pk", flat=True)))]
-    above, below = order[mean[order] > consensus][:PEOPLE], order[mean[order] < consensus][::-1][:PEOPLE]
-    chosen = np.concatenate((above, below))
-    sd = _uncertainty(axes.fitted, chosen, items)
-    workers = people.in_bulk([int(pk) for pk in ids[chosen]])
+    sides = order[mean[order] > consensus][: 2 * PEOPLE], order[mean[order] < consensus][::-1][: 2 * PEOPLE]
+    workers = Worker.objects.that_may_be_told().in_bulk(ids[np.concatenate(sides)].tolist())  # some may be gone
+    chosen = [[u for u in side.tolist() if int(ids[u]) in workers][:PEOPLE] for side in sides]
+    sd = _uncertainty(axes.fitted, np.array([*chosen[0], *chosen[1]], dtype=np.int64), items)
     found = [
-        [
-            Liking(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1])
-            for u in side
-            if int(ids[u]) in workers
-        ]
-        for side in (above.tolist(), below.tolist())
+        [Liking(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1]) for u in side]
+        for side in chosen
     ]
     return found[0], found[1]
 
