@@ -22,8 +22,8 @@ from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from annotation.access import Role, may
-from annotation.models import EventHead, Project
-from modelling.dashboards.freshness import mark_of
+from annotation.models import Project
+from modelling.dashboards.freshness import heads, mark_of
 from modelling.models import ExportJob, Job, SettingsSearch, UpdateState
 from modelling.versions import shown_of
 
@@ -178,7 +178,8 @@ def group_name(project_id: int) -> str:
 
 @database_sync_to_async
 def standings(project_ids: list[int]) -> dict[int, Standing]:
-    """Of each project: the version its pages show, its last event, and a sign for everything else they say."""
+    """Of each project: the version its pages show, its last event, what people changed last, and a sign for what its
+    pages say of the updater."""
     states = UpdateState.objects.filter(project__in=project_ids).select_related("current", "pinned")
     state_of = {state.project_id: state for state in states}
     jobs_of: dict[int, list[Job]] = defaultdict(list)
@@ -186,10 +187,12 @@ def standings(project_ids: list[int]) -> dict[int, Standing]:
         newest = {job.project_id: job for job in kind.objects.filter(project__in=project_ids).order_by("asked_at")}
         for pk, job in newest.items():
             jobs_of[pk].append(job)
-    heads = EventHead.objects.filter(project__in=project_ids).values_list("project", "sequence")
-    return {pk: _standing(state_of.get(pk, UpdateState()), jobs_of[pk], labels) for pk, labels in heads}
+    return {
+        pk: {**_standing(state_of.get(pk, UpdateState()), jobs_of[pk]), "labels": labels, "changed": changed}
+        for pk, labels, changed in heads(project_ids)
+    }
 
 
-def _standing(state: UpdateState, jobs: list[Job], labels: int) -> Standing:
+def _standing(state: UpdateState, jobs: list[Job]) -> Standing:
     shown = shown_of(state)
-    return {"revision": shown.number if shown else 0, "labels": labels, "mark": mark_of(state, jobs)}
+    return {"revision": shown.number if shown else 0, "mark": mark_of(state, jobs)}

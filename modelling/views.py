@@ -1,8 +1,10 @@
 """Researchers' pages about what the model found. Each reads the shown snapshot once and shows only that one."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from hashlib import sha256
+from typing import Any, cast
 
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
@@ -42,6 +44,8 @@ from modelling.versions import shown_snapshot
 
 Facts = dict[str, Any]
 
+FORM_KEY = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')
+
 # plotly writes style rules of its own, and saves a picture by way of a blob.
 draws_pictures: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blob:"]})
 
@@ -62,16 +66,12 @@ def dashboard(template: str, *, methods: tuple[str, ...] = SAFE) -> Callable[[Ca
             if "csv" in request.GET and not may(request.role, Role.ANALYST):
                 raise PermissionDenied
             freshness = freshness_of(project)
-            if unchanged := get_conditional_response(request, etag=_etag(request, freshness)):
-                return unchanged
             name, context = _part(request, freshness, template, facts, kwargs)
             if "csv" in request.GET:
                 return _table_of_picture(request, context, freshness)
             response = render(request, name, context)
-            if etag := _etag(request, freshness):
-                response["ETag"] = etag
             response["Cache-Control"] = "private, no-cache"
-            return response
+            return _unless_known(request, response)
 
         return view
 
@@ -106,9 +106,18 @@ def _part(
         return ("modelling/_no_arrays.html" if "fragment" in request.GET else "modelling/no_arrays.html"), context
 
 
-def _etag(request: HttpRequest, freshness: Freshness) -> str | None:
-    """Only fragments are conditional: a whole page also carries who is logged in, and a question by POST its text."""
-    return freshness.etag if "fragment" in request.GET and request.method in SAFE else None
+def _unless_known(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """The answer, or 304 for a fragment that says what the browser has already: names, states and rights included.
+
+    Only fragments are conditional: a whole page also carries who is logged in, and a question by POST its text. The key
+    of a form is another in every answer, so its secret stands for it, which a new log-in changes.
+    """
+    if "fragment" not in request.GET or request.method not in SAFE:
+        return response
+    secret = request.META.get("CSRF_COOKIE", "").encode()
+    etag = f'"{sha256(secret + FORM_KEY.sub(b"", response.content)).hexdigest()}"'
+    response["ETag"] = etag
+    return cast(HttpResponse, get_conditional_response(request, etag=etag, response=response))
 
 
 @dashboard("ranking.html")

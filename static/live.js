@@ -13,7 +13,10 @@
   const note = document.getElementById("live-paused");
   const crowded = document.getElementById("live-crowded");
   let pause = FIRST_PAUSE;
-  let shown = { revision: Number(live.dataset.revision), labels: Number(live.dataset.labels), mark: live.dataset.mark };
+  const AGES_AFTER = 60000; // who is at work now changes with time alone
+  const { revision, labels, mark, changed: byHand } = live.dataset;
+  let shown = { revision: Number(revision), labels: Number(labels), mark, changed: Number(byHand) };
+  let fetchedAt = Date.now();
   let wanted = null; // the part to fetch next: "status" or the whole live part, "1"
   let fetching = false;
   let ready = null; // the newest live part, until no hand is on the page
@@ -24,12 +27,15 @@
   const question = document.querySelector("form[data-asked]");
   const asked = question && new FormData(question);
 
-  // A page about one version need not be fetched again for every judgement: only the lines about its freshness.
+  // A page about one version need not be fetched again for every judgement: only the lines about its freshness. What
+  // somebody changed by hand (a name, a state, a person erased) may be anywhere on it.
   const partFor = (told) => {
-    const same = ["revision", "labels", "mark"].every((name) => told[name] === shown[name]);
-    if (same) return null;
-    const aboutOneVersion = live.dataset.follows === "revision" && told.revision > 0;
-    return aboutOneVersion && told.revision === shown.revision ? "status" : "1";
+    const same = (...names) => names.every((name) => told[name] === shown[name]);
+    const followsVersion = live.dataset.follows === "revision";
+    if (same("revision", "labels", "mark", "changed")) {
+      return !followsVersion && Date.now() - fetchedAt >= AGES_AFTER ? "1" : null;
+    }
+    return followsVersion && told.revision > 0 && same("revision", "changed") ? "status" : "1";
   };
 
   const refresh = async (part) => {
@@ -45,6 +51,7 @@
   };
 
   const fetchPart = async (part) => {
+    if (part !== "status") fetchedAt = Date.now();
     try {
       const address = new URL(window.location.href);
       address.searchParams.set("fragment", part);

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
 
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.models import Judgement, Project, Retraction
-from modelling.inputs import PREFERENCE, moment_of
+from annotation.models import AuditEntry, EventHead, Judgement, Project, Retraction
+from modelling.inputs import PREFERENCE
 from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, UpdateState
 from modelling.troubles import translated
 from modelling.versions import pinned_of
@@ -58,7 +60,8 @@ class Progress:
 class Freshness:
     """`snapshot` is what pages show, `newest` what the model has come to; they differ while a version is pinned.
 
-    `behind` are standing answers the shown version lacks, `taken_back` answers it has that stand no more.
+    `behind` are standing answers the shown version lacks, `taken_back` answers it has that stand no more; `changed` is
+    the last thing somebody did by hand: named, switched off, paused, erased.
     """
 
     project: Project
@@ -72,6 +75,7 @@ class Freshness:
     words: str
     progress: Progress | None
     mark: str
+    changed: int
 
     @property
     def updated_at(self) -> datetime | None:
@@ -89,10 +93,6 @@ class Freshness:
     @property
     def degraded(self) -> bool:
         return self.condition == UpdateState.Condition.DEGRADED
-
-    @property
-    def etag(self) -> str:
-        return f'"{self.project.pk}-{self.revision}-{self.labels}-{self.mark}"'
 
     @property
     def standing(self) -> list[str]:
@@ -183,7 +183,7 @@ def freshness_of(project: Project) -> Freshness:
     jobs = [kind.objects.filter(project=project).first() for kind in (SettingsSearch, ExportJob)]
     pinned = pinned_of(state) if state.current else None
     last = pinned.last_sequence if pinned else state.done_sequence
-    labels = moment_of(project).sequence
+    [(_project, labels, changed)] = heads([project.pk])
     behind, taken_back = _since(project, last) if labels > last else (0, 0)
     return Freshness(
         project=project,
@@ -197,7 +197,15 @@ def freshness_of(project: Project) -> Freshness:
         words=translated(state.words),
         progress=Progress.of(state.progress),
         mark=mark_of(state, [job for job in jobs if job]),
+        changed=changed,
     )
+
+
+def heads(project_ids: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Of each project: its last event, and its last entry in the audit, which has all that people change by hand."""
+    entries = AuditEntry.objects.filter(project=OuterRef("project")).order_by("-pk").values("pk")[:1]
+    found = EventHead.objects.filter(project__in=project_ids).annotate(changed=Coalesce(Subquery(entries), 0))
+    return list(found.values_list("project", "sequence", "changed"))
 
 
 def _since(project: Project, last: int) -> tuple[int, int]:
