@@ -1,5 +1,6 @@
 """Pages about the model as researchers watch them: they follow by themselves, heal by themselves, and can be read."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -7,8 +8,10 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, WebSocketRoute, expect
 
+from annotation import services
 from annotation.models import EventHead, Project, User
 from modelling import searching, versions
+from modelling.dashboards.freshness import freshness_of
 from modelling.models import ModelSnapshot, ScoreboardEntry, SettingsSearch, UpdateState
 from modelling.updating import run_one
 from tests.browser.far import Far, far_away
@@ -139,6 +142,34 @@ def test_progress_moves_without_fetching_the_ranking_again(near: str, context: B
     expect(page.locator(".notice.warning:visible")).to_contain_text("The disk is full.")
     assert asked
     assert all(address.endswith("fragment=status") for address in asked)
+
+
+def test_what_somebody_changes_by_hand_moves_a_page_about_the_same_version(near: str, context: BrowserContext) -> None:
+    page, project = watched(context, near), Project.objects.get()
+    with page.expect_request(lambda request: request.url.endswith("fragment=1")):
+        services.change_project(project=project, user=User.objects.get(), changes={"state": Project.State.PAUSED})
+
+
+def test_what_changes_with_time_alone_is_asked_for_again_after_a_minute(near: str, page: Page) -> None:
+    freshness, opened, asked = freshness_of(Project.objects.get()), list[WebSocketRoute](), list[str]()
+    standing = json.dumps({name: getattr(freshness, name) for name in ("revision", "labels", "mark", "changed")})
+
+    def speak(socket: WebSocketRoute) -> None:
+        opened.append(socket)
+        socket.send(standing)
+
+    page.clock.install()
+    log_in(page, near)
+    page.route_web_socket("**/ws/**", speak)
+    page.goto(f"{near}/projects/pets/activity/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.fast_forward(MINUTE // 2)
+    opened[0].send(standing)
+    page.clock.fast_forward(MINUTE // 2)
+    assert asked == []
+    with page.expect_request(lambda request: request.url.endswith("fragment=1")):
+        opened[0].send(standing)
 
 
 def test_saved_judgements_are_counted_while_they_wait(near: str, context: BrowserContext) -> None:
