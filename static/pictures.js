@@ -3,9 +3,40 @@
 // in light colours: a file goes into a paper.
 (() => {
   "use strict";
-  const OPTIONS = { displayModeBar: false, responsive: true };
+  const LANGUAGE = document.documentElement.lang || "en";
   const PAPER = window.matchMedia("print");
   const PAPER_WIDTH = 680; // of a column on A4; a sheet of paper is not measured before it is printed
+
+  // Numbers and dates as the browser writes them in the language of the page, in the words plotly has for a locale.
+  const part = (format, value, type) => format.formatToParts(value).find((found) => found.type === type)?.value ?? "";
+  const dated = (options) => new Intl.DateTimeFormat(LANGUAGE, { timeZone: "UTC", ...options });
+  const PLACES = { day: "%-d", month: "%b", year: "%Y" };
+  const pattern = (options) => dated(options).formatToParts(0).map(({ type, value }) => PLACES[type] ?? value).join("");
+
+  const written = () => {
+    const decimals = new Intl.NumberFormat(LANGUAGE);
+    const months = [...Array(12).keys()].map((month) => Date.UTC(2026, month, 15));
+    const days = [...Array(7).keys()].map((day) => Date.UTC(2026, 1, 1 + day)); // the first of February is a Sunday
+    const dayMonth = { day: "numeric", month: "short" };
+    return {
+      decimal: part(decimals, 1234567.8, "decimal"),
+      thousands: part(decimals, 1234567.8, "group"),
+      months: months.map((at) => dated({ month: "long" }).format(at)),
+      shortMonths: months.map((at) => part(dated(dayMonth), at, "month")),
+      days: days.map((at) => dated({ weekday: "long" }).format(at)),
+      shortDays: days.map((at) => dated({ weekday: "short" }).format(at)),
+      month: pattern({ month: "short", year: "numeric" }),
+      dayMonth: pattern(dayMonth),
+      dayMonthYear: pattern({ ...dayMonth, year: "numeric" }),
+    };
+  };
+
+  const OPTIONS = {
+    displayModeBar: false,
+    responsive: true,
+    locale: LANGUAGE,
+    locales: { [LANGUAGE]: { dictionary: {}, format: written() } },
+  };
 
   const style = () => getComputedStyle(document.documentElement);
   const rules = () => [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
@@ -44,20 +75,21 @@
   // The figure of a picture as plotly takes it, in these colours.
   const figureOf = (name, colours) => {
     const { data, layout } = JSON.parse(document.getElementById(`figure-${name}`).textContent);
-    return { data: coloured(data, colours), layout: coloured(layoutOf(name, layout), colours) };
+    return { data: coloured(data, colours), layout: coloured(layoutOf(name, layout), colours), config: OPTIONS };
   };
 
   const draw = (picture) => {
     const name = picture.dataset.picture;
     const canvas = document.getElementById(`canvas-${name}`);
-    const { data, layout } = figureOf(name, style());
+    const { data, layout, config } = figureOf(name, style());
+    const title = picture.querySelector("figcaption span").textContent.trim();
     const drawn = Boolean(canvas.data);
     canvas.style.height = `${layout.height}px`; // plotly forgets it when the window changes
-    window.Plotly.react(canvas, data, layout, OPTIONS);
+    window.Plotly.react(canvas, data, layout, config);
     if (!drawn) canvas.on("plotly_click", (event) => follow(event.points[0].customdata));
     for (const button of picture.querySelectorAll("[data-format]")) {
       button.hidden = false;
-      button.setAttribute("aria-label", `${button.textContent}: ${name}`);
+      button.setAttribute("aria-label", `${button.textContent}: ${title}`);
     }
   };
 

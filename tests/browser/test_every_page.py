@@ -3,6 +3,8 @@
 The model's pages and the judging page have walks of their own (test_dashboards, test_people_pages, test_judging_page).
 """
 
+from typing import Any
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -110,6 +112,24 @@ def test_who_may_not_is_told_so_on_a_page(served: str, page: Page, project: Proj
     page.goto(f"{served}/projects/pets/settings/")
     expect(page.get_by_role("heading", name="Your account may not do this.")).to_be_visible()
     assert problems_here(page) == []
+
+
+def test_a_picture_of_a_german_page_is_german(
+    served: str, page: Page, owner: User, invitation: str, settings: Any
+) -> None:
+    log_in(page, served, owner.username)
+    settings.LANGUAGE_CODE = "de"
+    page.goto(f"{served}/projects/pets/ranking/")
+    picture = page.locator("[data-picture=intervals]")
+    expect(picture.get_by_role("button", name="SVG: Wert mit 95")).to_be_visible()
+    ticks = "".join(picture.locator(".ytick").all_text_contents())
+    assert "," in ticks
+    assert "." not in ticks
+    page.goto(f"{served}/projects/pets/activity/")
+    canvas = page.locator("#canvas-over-time")
+    expect(canvas.locator(".xtick").first).to_be_visible()
+    days = canvas.evaluate("canvas => canvas._fullLayout._d3locale.timeFormat('%A, %-d. %B')(new Date('2026-03-01'))")
+    assert days == "Sonntag, 1. März"
 
 
 def test_a_picture_keeps_its_height_in_another_window_and_is_light_in_a_file_and_on_paper(
