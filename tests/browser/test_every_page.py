@@ -34,6 +34,9 @@ OF_A_PROJECT = [
 ]  # fmt: skip
 NOTHING_YET = ["activity/", "ranking/", "workers/", "components/", "pairs/", "model/", "items/", "exports/"]
 GOOD = b"key,text,group\ntext-000,Corrected.,texts\nnew,A new text.,texts\n"
+WIDER_THAN_ITS_PLACE = """
+(places) => places.filter((place) => place.scrollWidth > place.clientWidth).map((place) => place.innerText.slice(0, 80))
+"""
 WRONG = b"key,text\none,\none,Twice.\n"
 
 
@@ -112,6 +115,21 @@ def test_who_may_not_is_told_so_on_a_page(served: str, page: Page, project: Proj
     page.goto(f"{served}/projects/pets/settings/")
     expect(page.get_by_role("heading", name="Your account may not do this.")).to_be_visible()
     assert problems_here(page) == []
+
+
+def test_no_table_of_the_model_is_pushed_sideways_on_a_phone(
+    served: str, page: Page, project: Project, owner: User, invitation: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    log_in(page, served, owner.username)
+    item, worker = Item.objects.get(key="text-000"), project.workers.order_by("pk")[0]
+    paths = [f"workers/{worker.code}/", f"ranking/{item.pk}/", "components/", "new-argument/?text=Evidence"]
+    wide = []
+    for path in [*paths, "model/versions/1/"]:
+        page.goto(f"{served}/projects/pets/{path}")
+        assert page.locator(".table.folds").count(), path
+        wide += page.locator(".table-scroll:has(.folds)").evaluate_all(WIDER_THAN_ITS_PLACE)
+    assert wide == []
 
 
 def test_a_picture_of_a_german_page_is_german(
