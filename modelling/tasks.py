@@ -26,7 +26,9 @@ def bring_up_to_date() -> int:
 
     from modelling.claiming import beat, owner_here, release_claims_of_the_dead
     from modelling.turns import take_turn
+    from modelling.warming import hold_buffers
 
+    hold_buffers()
     beat()
     release_claims_of_the_dead()
     owner, published = owner_here(), 0

@@ -16,6 +16,7 @@ from modelling.claiming import Tell, beat, is_held, owner_here, release_claims_o
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.turns import take_turn
 from modelling.updating import run_one
+from modelling.warming import hold_buffers
 
 IDLE_SECONDS = 0.5
 BEAT_SECONDS = 5.0
@@ -45,6 +46,7 @@ class Command(TerminalCommand):
         os.nice(options["nice"])  # judging comes first
         if options["with_parent"]:
             threading.Thread(target=end_with_parent, daemon=True).start()
+        hold_buffers()
         owner = owner_here()
         remove_leftovers()
         release_claims_of_the_dead()
