@@ -81,7 +81,7 @@ def _head(project: Any) -> int:
 
 
 def _one(project: Any) -> dict[str, Any]:
-    """One export while people write; then the same point again, when they have written more, and as JSON."""
+    """One export, in the middle of which somebody writes; then the same point again, and as JSON."""
     from modelling.exporting import export_at, point_of
     from tests.modelling.exported import rows_of
 
@@ -89,8 +89,10 @@ def _one(project: Any) -> dict[str, Any]:
         return b"".join(export_at(point, "judgements", format).pieces())
 
     point = point_of(project)
-    first, moved = content(point, "csv"), _head(project)
+    pieces = iter(export_at(point, "judgements", "csv").pieces())
+    begun = next(pieces)
     wait_until(lambda: _head(project) > point.sequence, SECONDS, "nobody judges any more")
+    first, moved = begun + b"".join(pieces), _head(project)
     named = point_of(project, as_of=point.sequence, version=point.version)
     told = json.loads(content(named, "json"))
     said = [{name: "" if cell is None else str(cell).lower() for name, cell in row.items()} for row in told["rows"]]
