@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Concord's command line."""
+"""The command line of Concord."""
 
 import os
 import sys

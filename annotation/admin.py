@@ -1,4 +1,4 @@
-"""The rows for administrators. What is an event or a record of one is shown and never edited."""
+"""Django admin. Events and logs can be viewed but not edited."""
 
 from typing import Any
 
@@ -13,26 +13,39 @@ from django.utils.translation import gettext_lazy as _
 from annotation import services
 from annotation.models import (
     Assignment,
+    AttentionCheck,
     AuditEntry,
     EventHead,
+    ImportChunk,
+    ImportedDetails,
     Invitation,
     Item,
     Judgement,
+    JudgementImport,
     JudgementNote,
     Membership,
+    PlatformEvent,
     PlatformIdentity,
+    Preparation,
     Project,
+    Recruitment,
     Retraction,
+    StudyPassport,
     Suggestion,
     Tombstone,
+    TrialAnswer,
     User,
     Worker,
+    WorkerExclusion,
 )
 
+TECHNICAL = 100  # place of the tables that administrators rarely need
 
-class ReadOnly(admin.ModelAdmin):
-    """Can be looked at. Adding, changing and deleting are done by services, or not at all."""
 
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Read-only admin: only services add, change or delete these rows."""
+
+    place = TECHNICAL
     show_full_result_count = False
     list_per_page = 50
 
@@ -46,18 +59,19 @@ class ReadOnly(admin.ModelAdmin):
         return False
 
 
-class Erasable(ReadOnly):
-    """Personal data: not edited, but deleted where a person asks for it."""
+class ErasableAdmin(ReadOnlyAdmin):
+    """Admin for personal data: read-only, but rows can be deleted at the person's request."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return admin.ModelAdmin.has_delete_permission(self, request, obj)
 
 
-admin.site.unregister(Group)  # roles are memberships of projects
+admin.site.unregister(Group)  # roles are project memberships
 
 
 @admin.register(User)
 class ResearcherAdmin(UserAdmin):
+    place = 0
     list_display = ["username", "email", "is_active", "is_staff", "last_login"]
     list_filter = ["is_active", "is_staff"]
     date_hierarchy = "date_joined"
@@ -77,8 +91,9 @@ class MembershipInline(admin.TabularInline):
 
 @admin.register(Project)
 class ProjectAdmin(admin.ModelAdmin):
-    """New projects, their state and their members belong to the project's own pages, where the rules are explained."""
+    """Edit texts and limits only: projects are created, opened and shared on their own pages."""
 
+    place = 1
     list_display = ["title", "slug", "state", "pairs", "redundancy", "simulated", "created_at"]
     list_filter = ["state", "simulated"]
     search_fields = ["title", "slug", "question"]
@@ -90,11 +105,11 @@ class ProjectAdmin(admin.ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Project | None = None) -> bool:
-        """A project with judgements is archived and deleted on its own pages, or stays."""
+        """Allow deleting projects without judgements; others must be archived and deleted on their own pages."""
         return super().has_delete_permission(request, obj) and not (obj and obj.judgements.exists())
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Who may delete a project may delete its parts; what must stay is protected by the database."""
+        """Skip permission checks for related rows; foreign keys protect those that must stay."""
         shown, counts, _not_permitted, protected = super().get_deleted_objects(objs, request)
         return shown, counts, set(), protected
 
@@ -106,16 +121,17 @@ class ProjectAdmin(admin.ModelAdmin):
             self.delete_model(request, project)
 
     def save_model(self, request: HttpRequest, obj: Project, form: ModelForm, change: bool) -> None:
-        """Through the service, so that the audit holds old and new values."""
+        """Save through the service, so that the old and new values are audited."""
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
         before = Project.objects.get(pk=obj.pk)
         services.change_project(project=before, user=request.user, changes=changes)  # type: ignore[arg-type]
 
 
 @admin.register(Item)
-class ItemAdmin(ReadOnly):
-    """A text is corrected on the project's pages: as a new row, so that judgements keep the text that was read."""
+class ItemAdmin(ReadOnlyAdmin):
+    """Texts are corrected on the project's pages, as a new revision."""
 
+    place = 2
     list_display = ["key", "revision", "project", "group", "active", "created_at"]
     list_filter = ["active", "project"]
     search_fields = ["key", "text", "group"]
@@ -124,7 +140,8 @@ class ItemAdmin(ReadOnly):
 
 
 @admin.register(Worker)
-class WorkerAdmin(ReadOnly):
+class WorkerAdmin(ReadOnlyAdmin):
+    place = 3
     list_display = ["code", "project", "state", "outcome", "joined_at"]
     list_filter = ["state", "project"]
     search_fields = ["code"]
@@ -132,9 +149,18 @@ class WorkerAdmin(ReadOnly):
     date_hierarchy = "joined_at"
 
 
+@admin.register(WorkerExclusion)
+class WorkerExclusionAdmin(ReadOnlyAdmin):
+    place = 8
+    list_display = ["worker", "reason", "excluded_by", "excluded_at", "until_revision"]
+    search_fields = ["worker__code", "reason"]
+    list_select_related = ["worker", "excluded_by"]
+    date_hierarchy = "excluded_at"
+
+
 @admin.register(PlatformIdentity)
-class PlatformIdentityAdmin(Erasable):
-    """Found by the platform's id, yet never listed with it. Deleting the row erases the person."""
+class PlatformIdentityAdmin(ErasableAdmin):
+    """Searchable by platform ID without listing it. Deleting a row erases the person's data."""
 
     list_display = ["worker", "project", "platform"]
     list_filter = ["platform", "project"]
@@ -142,8 +168,30 @@ class PlatformIdentityAdmin(Erasable):
     list_select_related = ["worker", "project"]
 
 
+@admin.register(PlatformEvent)
+class PlatformEventAdmin(ReadOnlyAdmin):
+    list_display = ["project", "status", "sent_at", "received_at"]
+    list_filter = ["status", "project"]
+    search_fields = ["=session_id"]
+    list_select_related = ["project"]
+
+
+@admin.register(StudyPassport)
+class StudyPassportAdmin(ReadOnlyAdmin):
+    list_display = ["project", "frozen_at", "digest"]
+    list_select_related = ["project"]
+
+
+@admin.register(Recruitment)
+class RecruitmentAdmin(ReadOnlyAdmin):
+    list_display = ["project", "platform", "study_id"]
+    exclude = ["webhook_secret"]
+    list_filter = ["platform"]
+    list_select_related = ["project"]
+
+
 @admin.register(Assignment)
-class AssignmentAdmin(ReadOnly):
+class AssignmentAdmin(ReadOnlyAdmin):
     list_display = ["public_id", "project", "worker", "item_lo", "item_hi", "purpose", "issued_at", "closed_at"]
     list_filter = ["purpose", "policy", "project"]
     search_fields = ["=public_id", "worker__code"]
@@ -151,8 +199,33 @@ class AssignmentAdmin(ReadOnly):
     date_hierarchy = "issued_at"
 
 
+@admin.register(Preparation)
+class PreparationAdmin(ReadOnlyAdmin):
+    list_display = ["project"]
+    search_fields = ["project__title", "project__slug"]
+    list_select_related = ["project"]
+
+
+@admin.register(AttentionCheck)
+class AttentionCheckAdmin(ReadOnlyAdmin):
+    list_display = ["worker", "number", "expected", "choice", "issued_at", "answered_at", "project"]
+    list_filter = ["project"]
+    search_fields = ["=public_id", "worker__code"]
+    list_select_related = ["project", "worker"]
+    date_hierarchy = "issued_at"
+
+
+@admin.register(TrialAnswer)
+class TrialAnswerAdmin(ReadOnlyAdmin):
+    list_display = ["project", "user", "left", "right", "choice", "created_at"]
+    list_filter = ["project"]
+    list_select_related = ["project", "user", "left", "right"]
+    date_hierarchy = "created_at"
+
+
 @admin.register(Judgement)
-class JudgementAdmin(ReadOnly):
+class JudgementAdmin(ReadOnlyAdmin):
+    place = 4
     list_display = ["sequence", "worker", "item_lo", "item_hi", "answer", "source", "created_at", "project"]
     list_filter = ["choice", "source", "late", "project"]
     search_fields = ["=uuid", "worker__code", "item_lo__key", "item_hi__key"]
@@ -162,13 +235,13 @@ class JudgementAdmin(ReadOnly):
 
     @admin.display(description=_("answer"), ordering="choice")
     def answer(self, judgement: Judgement) -> str:
-        """The preferred item by its key, or what was said instead."""
+        """Return the key of the preferred item, or the label of a tie or skip."""
         preferred = {Judgement.Choice.LO: judgement.item_lo.key, Judgement.Choice.HI: judgement.item_hi.key}
         return preferred.get(Judgement.Choice(judgement.choice), judgement.get_choice_display())
 
 
 @admin.register(Retraction)
-class RetractionAdmin(ReadOnly):
+class RetractionAdmin(ReadOnlyAdmin):
     list_display = ["sequence", "project", "judgement", "created_at"]
     list_filter = ["project"]
     search_fields = ["=uuid", "=judgement__uuid", "judgement__worker__code"]
@@ -178,14 +251,38 @@ class RetractionAdmin(ReadOnly):
 
 
 @admin.register(JudgementNote)
-class JudgementNoteAdmin(Erasable):
+class JudgementNoteAdmin(ErasableAdmin):
     list_display = ["judgement", "text"]
     search_fields = ["text", "judgement__worker__code"]
     list_select_related = ["judgement"]
 
 
+@admin.register(ImportedDetails)
+class ImportedDetailsAdmin(ErasableAdmin):
+    list_display = ["judgement", "judged_at", "columns"]
+    search_fields = ["judgement__worker__code"]
+    list_select_related = ["judgement"]
+
+
+@admin.register(JudgementImport)
+class JudgementImportAdmin(ReadOnlyAdmin):
+    list_display = ["project", "state", "added", "total", "created_at", "ended_at"]
+    list_filter = ["state"]
+    search_fields = ["project__title", "project__slug"]
+    list_select_related = ["project"]
+    date_hierarchy = "created_at"
+
+
+@admin.register(ImportChunk)
+class ImportChunkAdmin(ReadOnlyAdmin):
+    list_display = ["job", "number"]
+    search_fields = ["job__project__slug"]
+    list_select_related = ["job"]
+    exclude = ["content"]  # holds the workers' names
+
+
 @admin.register(Suggestion)
-class SuggestionAdmin(ReadOnly):
+class SuggestionAdmin(ReadOnlyAdmin):
     list_display = ["project", "worker", "item_lo", "item_hi", "gain", "created_at"]
     list_filter = ["project"]
     search_fields = ["worker__code", "item_lo__key", "item_hi__key"]
@@ -194,9 +291,10 @@ class SuggestionAdmin(ReadOnly):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ReadOnly):
-    """Changed on the members page of the project, which keeps at least one owner."""
+class MembershipAdmin(ReadOnlyAdmin):
+    """Members are changed on the project's members page, which keeps at least one owner."""
 
+    place = 5
     list_display = ["user", "project", "role"]
     list_filter = ["role", "project"]
     search_fields = ["user__username", "project__title"]
@@ -204,7 +302,8 @@ class MembershipAdmin(ReadOnly):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(Erasable):
+class InvitationAdmin(ErasableAdmin):
+    place = 6
     list_display = ["project", "role", "created_by", "expires_at", "used_at", "used_by"]
     list_filter = ["role", "project"]
     search_fields = ["project__title", "created_by__username"]
@@ -214,14 +313,15 @@ class InvitationAdmin(Erasable):
 
 
 @admin.register(EventHead)
-class EventHeadAdmin(ReadOnly):
+class EventHeadAdmin(ReadOnlyAdmin):
     list_display = ["project", "sequence", "inputs_revision"]
     search_fields = ["project__title", "project__slug"]
     list_select_related = ["project"]
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnly):
+class AuditEntryAdmin(ReadOnlyAdmin):
+    place = 7
     list_display = ["at", "user", "action", "project"]
     list_filter = ["action", "project"]
     search_fields = ["action", "user__username", "project__title"]
@@ -230,7 +330,8 @@ class AuditEntryAdmin(ReadOnly):
 
 
 @admin.register(Tombstone)
-class TombstoneAdmin(ReadOnly):
+class TombstoneAdmin(ReadOnlyAdmin):
+    place = 9
     list_display = ["slug", "user", "events", "deleted_at", "removed_at"]
     search_fields = ["slug", "user__username"]
     list_select_related = ["user"]

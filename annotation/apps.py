@@ -4,11 +4,11 @@ from django.db.models.signals import post_migrate
 
 class AnnotationConfig(AppConfig):
     name = "annotation"
-    verbose_name = "People judge pairs"
+    verbose_name = "Studies and people"
 
     def ready(self) -> None:
-        from annotation import faults
-        from annotation.append_only import guard_after_migrate
+        from annotation import event_log
+        from annotation.storage import fault_injection
 
-        faults.arm()
-        post_migrate.connect(guard_after_migrate, sender=self, dispatch_uid="append-only")
+        fault_injection.configure()
+        post_migrate.connect(event_log.create_triggers_after_migrate, sender=self, dispatch_uid="append-only")

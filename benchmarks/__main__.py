@@ -1,30 +1,32 @@
-"""Every benchmark in its quick form: `python -m benchmarks`."""
+"""Run every benchmark in its quick form: `python -m benchmarks`."""
 
 from __future__ import annotations
 
 import importlib
 
-from benchmarks.harness import tell
+from benchmarks.harness import print_progress
 
 MODULES = (
     "benchmarks.paper.convincingness",
     "benchmarks.paper.simulations",
-    "benchmarks.components",
+    "benchmarks.studies.simulated",
+    "benchmarks.studies.real",
+    "benchmarks.studies.components",
     "benchmarks.coverage",
-    "benchmarks.refining",
+    "benchmarks.stability",
     "benchmarks.people",
     "benchmarks.speed",
     "benchmarks.streaming",
-    "benchmarks.sources",
     "benchmarks.large_study",
     "benchmarks.updating",
+    "benchmarks.scaling",
 )
 
 
 def main() -> None:
-    """Each prints its JSON; one that needs data it has not got says so and is skipped."""
+    """Run each module; skip those whose data is missing, with a message."""
     for name in MODULES:
-        tell(f"== {name} --quick")
+        print_progress(f"== {name} --quick")
         importlib.import_module(name).main(["--quick"])
 
 

@@ -1,11 +1,10 @@
-"""Exports of a million judgements: rows a second, seconds, memory above idle; and judging while the updater writes one.
+"""Exports of a million judgements: rows per second, seconds, memory; and judging while the updater writes an export.
 
-Each file is written by a process of its own, so that its memory is its own; idle is what that process holds before it
-begins. Judging is measured on the embedded profile with the real updater: the same load without and with export jobs of
-the large study that follow each other, three times in turns; the median ratio counts. The load generator runs on the
-same cores, and what everything else on the machine used is reported in parts of one core: figures from a machine that
-others were using say little. Run it at normal priority: the updater steps back by 10, which it cannot do from 19, where
-judging has no precedence any more. `niceness` says how it was run.
+Each file is written by its own process, so that its memory can be measured; idle memory is that before the export
+begins. Judging is measured on the embedded profile with the real updater: the same load without and with queued export
+jobs of the large study, three rounds; the median ratio counts. The load generator runs on the same cores, and the CPU
+share of all other processes is reported in parts of one core: figures from a busy machine mean little. Run it at normal
+priority: the updater raises its niceness by 10, which it cannot do from 19. `niceness` records how it was run.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import judging_load
-from benchmarks.harness import arguments, peak_megabytes, publish, tell
-from tests.drills.install import Install
-from tests.drills.ledger import Ledger
+from benchmarks.harness import arguments, peak_megabytes, print_progress, publish
+from benchmarks.load.installation import Installation
+from benchmarks.load.send_log import SendLog
 
 if TYPE_CHECKING:
     from annotation.models import Project
@@ -46,7 +45,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, '', %s, 'simulated', %s, %s, %s, %s, '', '',
 
 @dataclass(frozen=True)
 class Plan:
-    """How large the study is, and how long people judge beside its exports."""
+    """Size of the study, and the load during its exports."""
 
     judgements: int = 1_000_000
     items: int = 1000
@@ -61,56 +60,53 @@ QUICK = Plan(judgements=300, items=10, workers=5, rounds=1, load=judging_load.QU
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints what the files cost, and what judging felt of them."""
+    """Measure the files, and judging while they are written."""
     parser = arguments(__doc__)
-    parser.add_argument("--judgements", type=int, help="how many the large study has")
-    parser.add_argument("--without-load", action="store_true", help="only the files")
+    parser.add_argument("--judgements", type=int, help="number of judgements in the large study")
+    parser.add_argument("--without-load", action="store_true", help="measure only the files")
     options = parser.parse_args(argv)
     plan = QUICK if options.quick else Plan(judgements=options.judgements or Plan.judgements)
     publish(NAME, measure(plan, with_load=not options.without_load), options)
 
 
 def measure(plan: Plan, *, with_load: bool) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="concord-export-") as folder, Install(Path(folder)) as install:
-        install.prepare(judging_load.SLUG, items=plan.load.items, redundancy=judging_load.REDUNDANCY)
-        shell(install, f"fill({SLUG!r}, {plan.judgements}, {plan.items}, {plan.workers})")
-        tell(f"{plan.judgements:,} judgements are there")
-        files = {name: json.loads(shell(install, f"told({SLUG!r}, {name!r})")) for name in FORMATS}
+    with tempfile.TemporaryDirectory(prefix="concord-export-") as folder, Installation(Path(folder)) as installation:
+        installation.prepare(judging_load.SLUG, items=plan.load.items, redundancy=judging_load.REDUNDANCY)
+        shell(installation, f"fill({SLUG!r}, {plan.judgements}, {plan.items}, {plan.workers})")
+        print_progress(f"{plan.judgements:,} judgements created")
+        files = {name: json.loads(shell(installation, f"measure_format({SLUG!r}, {name!r})")) for name in FORMATS}
         for name, figures in files.items():
-            tell(f"{name}: {figures['seconds']:.1f} s, {figures['megabytes_above_idle']:.0f} MB above idle")
-        judging = beside_judging(install, plan) if with_load else None
+            print_progress(f"{name}: {figures['seconds']:.1f} s, {figures['megabytes_above_idle']:.0f} MB above idle")
+        judging = judging_during_exports(installation, plan) if with_load else None
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     return {"plan": asdict(plan), "targets": TARGETS, "niceness": niceness, "files": files, "judging": judging}
 
 
-def shell(install: Install, call: str) -> str:
-    """What a call of a function of this module printed, in a process of the install."""
-    done = install.manage("shell", "--no-imports", "-c", f"from benchmarks.export import *; {call}")
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return done.stdout.strip()
+def shell(installation: Installation, call: str) -> str:
+    """Call a function of this module in a process of the installation and return its output."""
+    return installation.run_python(f"from benchmarks.export import *; {call}").strip()
 
 
-def beside_judging(install: Install, plan: Plan) -> dict[str, Any]:
-    """The same load without an export and with one always under way, in turns; the median of the rounds counts."""
-    install.start()
+def judging_during_exports(installation: Installation, plan: Plan) -> dict[str, Any]:
+    """Run the same load without and with export jobs, in turns; the median over the rounds counts."""
+    installation.start()
     rounds = []
-    with Ledger(install.folder / "ledger.csv") as ledger:
+    with SendLog(installation.folder / "sends.csv") as send_log:
         for number in range(plan.rounds):
-            alone = judged(install, ledger, plan, seed=2 * number + 1)
-            shell(install, f"ask({SLUG!r})")
-            beside = judged(install, ledger, plan, seed=2 * number + 2)
-            begun = int(shell(install, "stop()"))
+            alone = measure_judging(installation, send_log, plan, seed=2 * number + 1)
+            shell(installation, f"queue_jobs({SLUG!r})")
+            beside = measure_judging(installation, send_log, plan, seed=2 * number + 2)
+            begun = int(shell(installation, "delete_jobs()"))
             ratio = beside["p95_ms"] / max(alone["p95_ms"], 1e-9)
             rounds.append({"alone": alone, "beside_exports": beside, "exports_begun": begun, "p95_over": ratio})
     return {"p95_over": median(each["p95_over"] for each in rounds), "rounds": rounds}
 
 
-def judged(install: Install, ledger: Ledger, plan: Plan, seed: int) -> dict[str, Any]:
-    """What the load saw, and what the updater and everything else used meanwhile, in parts of one core."""
-    before, began = judging_load.spending(install), time.perf_counter()
-    report = judging_load.open_loop(install, ledger, plan.load, seed)
-    spent, seconds = judging_load.spending(install) - before, time.perf_counter() - began
+def measure_judging(installation: Installation, send_log: SendLog, plan: Plan, seed: int) -> dict[str, Any]:
+    """Return response times, and the CPU shares of the updater and all other processes in parts of one core."""
+    before, began = judging_load.cpu_seconds(installation), time.perf_counter()
+    report = judging_load.open_loop(installation, send_log, plan.load, seed)
+    spent, seconds = judging_load.cpu_seconds(installation) - before, time.perf_counter() - began
     return {
         **asdict(report),
         "errors": sum(count for status, count in report.statuses.items() if status not in (200, 201)),
@@ -119,11 +115,11 @@ def judged(install: Install, ledger: Ledger, plan: Plan, seed: int) -> dict[str,
     }
 
 
-# In processes of the install ------------------------------------------------------------------------------------------
+# Called in processes of the installation
 
 
 def fill(slug: str, judgements: int, items: int, workers: int) -> None:
-    """A closed study with so many judgements, inserted in bulk; every hundredth is a tie."""
+    """Create a closed study with this many judgements, inserted in bulk; every hundredth is a tie."""
     from django.db import connection, transaction
 
     from annotation import services
@@ -142,7 +138,7 @@ def fill(slug: str, judgements: int, items: int, workers: int) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.executemany(INSERT, list(islice(rows, INSERTED_AT_ONCE)))
     EventHead.objects.filter(project=project).update(sequence=judgements)
-    # The model of this study is of no interest here: its updater believes that it has learned everything.
+    # The model of this study is not measured: mark it as up to date.
     from modelling.models import UpdateState
 
     UpdateState.objects.update_or_create(project=project, defaults={"done_sequence": judgements})
@@ -159,19 +155,20 @@ def _rows(project: Project, items: list[int], workers: list[int], count: int) ->
         yield (name, project.pk, worker, items[lo], items[hi], number, choice, side, 900, False, False, number, at)
 
 
-def told(slug: str, format: str) -> None:
-    """Prints what writing the judgements in this format costs this process."""
+def measure_format(slug: str, format: str) -> None:
+    """Print what writing the judgements in this format costs this process."""
     from annotation.models import Project
-    from modelling import exporting
-    from modelling.exporting import formats
+    from modelling.exports import formats
+    from modelling.exports.event_tables import judgements
+    from modelling.exports.points import resolve_point
 
     project = Project.objects.get(slug=slug)
     if format == "parquet":
-        formats.arrow()  # a library that is loaded is no memory of the export
-    table = exporting.table(project, "judgements")
+        formats.import_pyarrow()  # loading the library is not part of the export
+    table = judgements(resolve_point(project))
     with tempfile.TemporaryFile() as file:
         idle, clock, cpu = peak_megabytes(), time.perf_counter(), time.process_time()
-        exporting.write(table, format, file)
+        formats.write_table(table, format, file)
         seconds, cpu = time.perf_counter() - clock, time.process_time() - cpu
         figures = {
             "rows": table.size,
@@ -185,21 +182,20 @@ def told(slug: str, format: str) -> None:
     print(json.dumps(figures))
 
 
-def ask(slug: str) -> None:
-    """Export jobs wait for the updater, each of another point."""
+def queue_jobs(slug: str) -> None:
+    """Queue export jobs, each of another point."""
     from annotation.models import Project
-    from modelling.exporting import requests
-    from modelling.exporting.points import point_of
+    from modelling.exports.points import resolve_point
+    from modelling.exports.service import ExportRequest
 
     project = Project.objects.get(slug=slug)
-    last = point_of(project).sequence
+    last = resolve_point(project).sequence
     for number in range(JOBS_AT_ONCE):
-        point = point_of(project, as_of=last - number)
-        requests.ask(project=project, user=None, point=point, what="judgements", format="csv")
+        ExportRequest(project, None, "judgements", "csv", as_of=last - number).queue()
 
 
-def stop() -> None:
-    """Prints how many files were begun; none is wanted any more, and whoever writes one finds that out."""
+def delete_jobs() -> None:
+    """Print how many jobs were started, and delete all, which also stops the running one."""
     from modelling.models import ExportJob
 
     print(ExportJob.objects.exclude(state=ExportJob.State.WAITING).count())

@@ -1,7 +1,7 @@
-"""Is an answer on the disk before it is acknowledged (P2)? Counts fsyncs of the web process by strace, post by post.
+"""Check that every answer is on the disk before it is acknowledged, by tracing the web process with strace.
 
-`strace` writes down every sync of the web process and every answer it sends. A post is safe when at least one sync
-lies between the end of the answer before it and its own. Also reads the settings that decide it, on SQLite.
+`strace` records every sync and every response of the web process. A post is safe when at least one sync lies between
+the previous response and its own. Also reads the SQLite settings that control syncing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import arguments, publish
-from tests.drills.client import Client
-from tests.drills.install import Install
+from benchmarks.load.client import LoadClient
+from benchmarks.load.installation import Installation
 
 NAME, SLUG = "fsync", "fsync"
 SYNC = re.compile(r"(fsync|fdatasync)\(.*= 0|<\.\.\. (fsync|fdatasync) resumed.*= 0")
-ANSWER = re.compile(r"(sendto|write|writev|sendmsg)\(.*HTTP/1\.1 (\d{3})")
+RESPONSE = re.compile(r"(sendto|write|writev|sendmsg)\(.*HTTP/1\.1 (\d{3})")
 CALLS = "trace=fsync,fdatasync,sendto,sendmsg,write,writev"
 READ_PRAGMA = (
     "from django.db import connection; c = connection.cursor(); "
@@ -28,7 +28,7 @@ READ_PRAGMA = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints how many of the sequential posts were synced before their answer was sent."""
+    """Count how many sequential posts were synced before their response was sent."""
     options = arguments(__doc__).parse_args(argv)
     if shutil.which("strace") is None:
         publish(NAME, {"skipped": True, "reason": "strace is not installed"}, options)
@@ -37,17 +37,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(posts: int) -> dict[str, Any]:
-    """One worker answers `posts` times, one after the other, on a fresh install."""
-    with tempfile.TemporaryDirectory(prefix="concord-fsync-") as folder, Install(Path(folder)) as install:
-        install.prepare(SLUG, items=40)
-        trace = install.folder / "trace"
-        install.start("--no-updater", wrapper=("strace", "-f", "-s", "20", "-e", CALLS, "-o", str(trace)))
-        client = Client(install.port, SLUG, install.headers, seed=1)
+    """Let one worker answer `posts` times on a new installation."""
+    with tempfile.TemporaryDirectory(prefix="concord-fsync-") as folder, Installation(Path(folder)) as installation:
+        installation.prepare(SLUG, items=40)
+        trace = installation.folder / "trace"
+        installation.start("--no-updater", wrapper=("strace", "-f", "-s", "20", "-e", CALLS, "-o", str(trace)))
+        client = LoadClient(installation.port, SLUG, installation.headers, seed=1)
         client.join()
         answered = sum(client.answer_next() for _ in range(posts))
-        install.kill()
-        synchronous, journal = install.manage("shell", "--no-imports", "-c", READ_PRAGMA).stdout.split()
-        syncs = syncs_before_each_answer(trace.read_text(errors="replace").splitlines(), status="201")
+        installation.kill()
+        synchronous, journal = installation.run_command("shell", "--no-imports", "-c", READ_PRAGMA).split()
+        syncs = syncs_before_each_response(trace.read_text(errors="replace").splitlines(), status="201")
     return {
         "posts": answered,
         "synced_before_the_answer": sum(count > 0 for count in syncs),
@@ -57,14 +57,14 @@ def measure(posts: int) -> dict[str, Any]:
     }
 
 
-def syncs_before_each_answer(lines: Iterable[str], status: str) -> list[int]:
-    """For each answer of this status, how many syncs ended after the answer before it."""
+def syncs_before_each_response(lines: Iterable[str], status: str) -> list[int]:
+    """For each response with this status, count the syncs since the previous response."""
     counts, since = [], 0
     for line in lines:
         if SYNC.search(line):
             since += 1
-        elif answer := ANSWER.search(line):
-            if answer[2] == status:
+        elif response := RESPONSE.search(line):
+            if response[2] == status:
                 counts.append(since)
             since = 0
     return counts

@@ -1,4 +1,4 @@
-"""What every benchmark shares: CPU time in Cholesky units, progress on stderr, one JSON result, paired intervals."""
+"""Shared by all benchmarks: CPU time in Cholesky units, progress on stderr, one JSON result, paired intervals."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from scipy import stats
 
 RESULTS = Path(__file__).parent / "results"
 UNIT_SIZE, UNIT_COUNT = 1000, 20  # one Cholesky unit: the CPU time of 20 factorisations of a 1000 x 1000 matrix
-PRODUCT_SIZE = 1500  # of the matrices behind the DGEMM peak
 
 T = TypeVar("T")
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """The result and the CPU seconds of all threads of this process."""
+    """Return the result and the CPU seconds of all threads of this process."""
     start = time.process_time()
     result = work()
     return result, time.process_time() - start
@@ -31,16 +30,15 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 @lru_cache(maxsize=1)
 def cholesky_unit() -> float:
-    """CPU seconds of one Cholesky unit when this process first asked, once it had warmed up."""
+    """CPU seconds of one Cholesky unit, measured once per process after a warm-up."""
     unit_now()
     return unit_now()
 
 
 def unit_now() -> float:
-    """CPU seconds of one Cholesky unit here and now: the median of three measurements.
+    """CPU seconds of one Cholesky unit now: the median of three measurements.
 
-    The first measurement of a process is about twice the later ones, in which the memory of its results is no longer
-    given back to the system and asked for again each time.
+    The first measurement in a process is about twice the later ones, which reuse the memory of earlier results.
     """
     A = np.random.default_rng(0).standard_normal((UNIT_SIZE, UNIT_SIZE))
     A = A @ A.T + UNIT_SIZE * np.eye(UNIT_SIZE)
@@ -54,21 +52,12 @@ def unit_now() -> float:
 
 
 def in_units(seconds: float) -> float:
-    """CPU seconds in Cholesky units."""
+    """Convert CPU seconds to Cholesky units."""
     return seconds / cholesky_unit()
 
 
-@lru_cache(maxsize=1)
-def dgemm_peak() -> float:
-    """Floating point operations per CPU second of a large matrix product."""
-    A = np.random.default_rng(1).standard_normal((PRODUCT_SIZE, PRODUCT_SIZE))
-    A @ A
-    seconds = min(timed(lambda: A @ A)[1] for _ in range(5))
-    return float(2 * PRODUCT_SIZE**3 / max(seconds, 1e-9))
-
-
 def peak_megabytes() -> float:
-    """The largest memory this process ever held; what its parent held before starting it does not count."""
+    """Return the peak resident memory of this process, without that of its parent before the fork."""
     status = Path("/proc/self/status")
     if status.exists():
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
@@ -77,13 +66,13 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def tell(message: str) -> None:
-    """One line of progress."""
+def print_progress(message: str) -> None:
+    """Print one line of progress to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
-    """The mean difference of two paired series with its 95 % t interval."""
+    """Return the mean difference of two paired series with its 95 % t interval."""
     gaps = np.subtract(first, second)
     gaps = gaps[np.isfinite(gaps)]
     mean = float(gaps.mean()) if len(gaps) else float("nan")
@@ -94,13 +83,13 @@ def paired(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """The standard error of the mean of the finite values."""
+    """Return the standard error of the mean of the finite values."""
     finite = np.array(values)[np.isfinite(values)]
     return float(finite.std(ddof=1) / np.sqrt(len(finite))) if len(finite) > 1 else float("nan")
 
 
 def rounded(value: Any, digits: int = 4) -> Any:
-    """The same structure in plain Python types with short numbers; NaN becomes null."""
+    """Convert to plain Python types with rounded numbers; NaN becomes None."""
     if isinstance(value, dict):
         return {str(key): rounded(each, digits) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -111,15 +100,15 @@ def rounded(value: Any, digits: int = 4) -> Any:
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """The options every benchmark has."""
+    """Return a parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="a small version that only shows that it works")
+    parser.add_argument("--quick", action="store_true", help="a small version that only shows that the benchmark works")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
     return parser
 
 
 def publish(name: str, result: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """The result printed as JSON and, unless it is a quick one, written to the folder of results."""
+    """Print the result as JSON and, unless it is a quick one, write it to the results folder."""
     plain: dict[str, Any] = rounded({"benchmark": name, "quick": options.quick, **result})
     text = json.dumps(plain, indent=1)
     print(text, flush=True)

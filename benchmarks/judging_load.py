@@ -1,10 +1,10 @@
-"""Judging under load on the embedded profile: SQLite, one web process, the real updater beside it, clients over HTTP.
+"""Judging under load on the embedded profile: SQLite, one web process, the real updater, clients over HTTP.
 
-Two loads: 20 judgements a second at random moments from 100 workers, whatever the answers take (open loop; also without
-an updater, and with one that fits after every answer), and 20 workers who answer as fast as they are answered (closed
-loop). The load generator runs on the same cores. Its share, the updater's, and that of everything else on the machine
-are reported in parts of one core: figures from a machine that others were using say little. Afterwards the rows are
-checked: nothing lost or invented, no pair given beyond its redundancy.
+Open loop: 20 judgements per second at random times from 100 workers, however long the responses take; also without an
+updater, and with one that fits after every judgement. Closed loop: 20 workers who answer as soon as they get a
+response. The load generator runs on the same cores. CPU shares of the generator, the updater and all other processes
+are reported in parts of one core: figures from a busy machine mean little. Afterwards the rows are checked: nothing
+lost or invented, no pair assigned beyond its redundancy.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, publish, tell
-from tests.drills import database
-from tests.drills.client import Client
-from tests.drills.crowd import Crowd, Report, summary
-from tests.drills.install import Install, spent_by_all
-from tests.drills.ledger import Ledger, check
+from benchmarks.harness import arguments, print_progress, publish
+from benchmarks.load import database
+from benchmarks.load.client import LoadClient
+from benchmarks.load.crowd import Crowd, LoadReport, summarise
+from benchmarks.load.installation import Installation, machine_cpu_seconds
+from benchmarks.load.send_log import SendLog, compare_file
 
 NAME = "judging_load"
 SLUG, REDUNDANCY, SEED = "load", 3, 1
@@ -42,7 +42,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much load, for how long, on a study of how many items."""
+    """Size of the load and of the study."""
 
     rate: float = 20
     seconds: float = 60
@@ -54,11 +54,11 @@ class Plan:
 
 
 QUICK = Plan(rate=10, seconds=2, workers=10, clients=4, answers=60, items=40, sizes=(10, 20))
-Load = Callable[[Install, Ledger], Report]
+Load = Callable[[Installation, SendLog], LoadReport]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the figures of both loads and the statements of one POST."""
+    """Measure both loads and the queries of one POST."""
     parser = arguments(__doc__)
     parser.add_argument("--seconds", type=float, help="length of the open loop")
     parser.add_argument("--answers", type=int, help="length of the closed loop")
@@ -68,15 +68,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(plan: Plan) -> dict[str, Any]:
-    """Each load on a fresh install of its own, and the statements."""
+    """Run each load on a new installation, and count queries."""
 
-    def steady(install: Install, ledger: Ledger) -> Report:
-        return open_loop(install, ledger, plan)
+    def steady(installation: Installation, send_log: SendLog) -> LoadReport:
+        return open_loop(installation, send_log, plan)
+
+    def as_fast_as_possible(installation: Installation, send_log: SendLog) -> LoadReport:
+        return closed_loop(installation, send_log, plan)
 
     compared = {}
     if plan is not QUICK:  # in two seconds nothing can be compared
-        alone = on_a_fresh_install(plan, steady, "--no-updater")
-        fitting = on_a_fresh_install(plan, steady, update_batch=1)
+        alone = run_load(plan, steady, "--no-updater")
+        fitting = run_load(plan, steady, update_batch=1)
         compared = {
             "open_loop_without_updates": alone,
             "open_loop_while_it_fits_all_the_time": fitting,
@@ -85,110 +88,110 @@ def measure(plan: Plan) -> dict[str, Any]:
     return {
         "plan": asdict(plan),
         "targets": TARGETS,
-        "open_loop": on_a_fresh_install(plan, steady),
+        "open_loop": run_load(plan, steady),
         **compared,
-        "closed_loop": on_a_fresh_install(plan, lambda install, ledger: closed_loop(install, ledger, plan)),
-        "statements_of_one_post": statements(plan.sizes),
+        "closed_loop": run_load(plan, as_fast_as_possible),
+        "queries_of_one_post": query_counts(plan.sizes),
     }
 
 
-def on_a_fresh_install(plan: Plan, load: Load, *serve: str, **study: int) -> dict[str, Any]:
-    """What the clients saw, what the server spent, and what the rows and the log say afterwards."""
-    with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Install(Path(folder)) as install:
-        install.prepare(SLUG, items=plan.items, redundancy=REDUNDANCY, **study)
-        book = install.folder / "ledger.csv"
-        install.start(*serve)
-        with Ledger(book) as ledger:
-            before, began = spending(install), time.perf_counter()
-            report = load(install, ledger)
-            spent = spending(install) - before
+def run_load(plan: Plan, load: Load, *serve: str, **study: int) -> dict[str, Any]:
+    """Run a load on a new installation; return response times, CPU use and the check of the stored rows."""
+    with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Installation(Path(folder)) as installation:
+        installation.prepare(SLUG, items=plan.items, redundancy=REDUNDANCY, **study)
+        log_path = installation.folder / "sends.csv"
+        installation.start(*serve)
+        with SendLog(log_path) as send_log:
+            before, began = cpu_seconds(installation), time.perf_counter()
+            report = load(installation, send_log)
+            spent = cpu_seconds(installation) - before
             seconds = time.perf_counter() - began
-        install.kill()
-        install.wait_for_children()
-        figures = check(book, database.judgements(install.database, SLUG))
-        well, said = install.verify()
+        installation.kill()
+        installation.wait_for_children()
+        comparison = compare_file(log_path, database.judgements(installation.database, SLUG))
+        verified, output = installation.verify()
         return {
             **asdict(report),
             "errors": sum(count for status, count in report.statuses.items() if status not in (200, 201)),
             "server_cpu_ms_per_answer": 1000 * spent[0] / max(report.answers, 1),
             "updater_cpu_share": spent[1] / seconds,
             "others_cpu_share": (spent[3] - spent[:3].sum()) / seconds,
-            "locked_in_log": install.log.read_text().count(LOCKED),
-            "most_workers_of_a_pair": database.most_workers_of_a_pair(install.database, SLUG),
+            "locked_in_log": installation.log.read_text().count(LOCKED),
+            "most_workers_per_pair": database.most_workers_per_pair(installation.database, SLUG),
             "redundancy": REDUNDANCY,
-            "ledger": figures.as_dict(),
-            "verify": said,
-            "correct": well and figures.clean,
+            "sends": comparison.as_dict(),
+            "verify": output,
+            "correct": verified and comparison.clean,
         }
 
 
-def spending(install: Install) -> np.ndarray:
-    """CPU seconds so far: of the web process, the updater, this process, and everything on this machine."""
-    return np.array([install.cpu_seconds(), install.cpu_seconds_of_children(), time.process_time(), spent_by_all()])
+def cpu_seconds(installation: Installation) -> np.ndarray:
+    """CPU seconds so far of the web process, the updater, this process, and all processes on this machine."""
+    web, updater = installation.cpu_seconds(), installation.updater_cpu_seconds()
+    return np.array([web, updater, time.process_time(), machine_cpu_seconds()])
 
 
-def closed_loop(install: Install, ledger: Ledger, plan: Plan) -> Report:
-    """Every client answers as soon as it has been answered."""
-    crowd = Crowd(install, SLUG, plan.clients, SEED, ledger)
+def closed_loop(installation: Installation, send_log: SendLog, plan: Plan) -> LoadReport:
+    """Every client answers as soon as its last answer was acknowledged."""
+    crowd = Crowd(installation, SLUG, plan.clients, SEED, send_log)
     crowd.join()
     report = crowd.run(plan.answers)
-    tell(f"closed loop: {report.per_second}/s, p95 {report.p95_ms} ms")
+    print_progress(f"closed loop: {report.per_second}/s, p95 {report.p95_ms} ms")
     return report
 
 
-def open_loop(install: Install, ledger: Ledger, plan: Plan, seed: int = SEED) -> Report:
-    """Answers come at the moments of a Poisson process, to the workers in turn; time counts from the planned moment."""
-    crowd = Crowd(install, SLUG, plan.workers, seed, ledger)
+def open_loop(installation: Installation, send_log: SendLog, plan: Plan, seed: int = SEED) -> LoadReport:
+    """Answer at the times of a Poisson process, workers in turn; latency counts from the planned time."""
+    crowd = Crowd(installation, SLUG, plan.workers, seed, send_log)
     crowd.join()
-    moments = arrivals(plan.rate, plan.seconds, Random(seed))
+    times = arrivals(plan.rate, plan.seconds, Random(seed))
     began, cpu = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(plan.workers) as pool:
-        turns = [
-            pool.submit(keep_to, client, [began + at for at in moments[first :: plan.workers]])
+        working = [
+            pool.submit(answer_at, client, [began + at for at in times[first :: plan.workers]])
             for first, client in enumerate(crowd.clients)
         ]
-        times = sorted(1000 * seconds for turn in turns for seconds in turn.result())
-    statuses: Counter[int] = sum((client.record.statuses for client in crowd.clients), Counter())
-    report = summary(times, statuses, time.perf_counter() - began, time.process_time() - cpu)
-    tell(f"open loop: {report.per_second}/s, p95 {report.p95_ms} ms")
+        latencies = sorted(1000 * seconds for work in working for seconds in work.result())
+    statuses: Counter[int] = sum((client.stats.statuses for client in crowd.clients), Counter())
+    report = summarise(latencies, statuses, time.perf_counter() - began, time.process_time() - cpu)
+    print_progress(f"open loop: {report.per_second}/s, p95 {report.p95_ms} ms")
     return report
 
 
 def arrivals(rate: float, seconds: float, rng: Random) -> list[float]:
-    """The moments of a Poisson process of this rate."""
-    moments, at = [], rng.expovariate(rate)
+    """Draw the times of a Poisson process of this rate."""
+    times, at = [], rng.expovariate(rate)
     while at < seconds:
-        moments.append(at)
+        times.append(at)
         at += rng.expovariate(rate)
-    return moments
+    return times
 
 
-def keep_to(client: Client, moments: list[float]) -> list[float]:
-    """The worker answers at each moment, or late if the answer before took too long; seconds from moment to receipt."""
-    taken = []
-    for moment in moments:
-        time.sleep(max(0.0, moment - time.perf_counter()))
+def answer_at(client: LoadClient, times: list[float]) -> list[float]:
+    """Answer at each planned time, or later if the previous answer took too long; return seconds until the receipt."""
+    latencies = []
+    for planned in times:
+        time.sleep(max(0.0, planned - time.perf_counter()))
         if client.answer_next():
-            taken.append(time.perf_counter() - moment)
+            latencies.append(time.perf_counter() - planned)
     client.close()
-    return taken
+    return latencies
 
 
-def statements(sizes: Sequence[int]) -> dict[str, Any]:
-    """How many statements a POST sends in studies of these sizes, plain and with new pairs lent, and which."""
-    call = "import json; from tests.drills.statements import statements_of_posts as s; "
+def query_counts(sizes: Sequence[int]) -> dict[str, Any]:
+    """List and count the queries of a POST in studies of these sizes, with and without leasing new pairs."""
+    call = "import json; from benchmarks.load.query_log import queries_of_posts as s; "
     call += f"print(json.dumps({{n: s(n) for n in {tuple(sizes)!r}}}))"
-    with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Install(Path(folder)) as install:
-        for words in (("migrate", "--verbosity", "0"), ("collectstatic", "--noinput", "--verbosity", "0")):
-            install.manage(*words).check_returncode()
-        done = install.manage("shell", "--no-imports", "-c", call)
-        done.check_returncode()
-    sent: dict[str, list[list[str]]] = json.loads(done.stdout.strip().splitlines()[-1])
+    with tempfile.TemporaryDirectory(prefix="concord-load-") as folder, Installation(Path(folder)) as installation:
+        for command in (("migrate", "--verbosity", "0"), ("collectstatic", "--noinput", "--verbosity", "0")):
+            installation.run_command(*command)
+        output = installation.run_command("shell", "--no-imports", "-c", call)
+    queries: dict[str, list[list[str]]] = json.loads(output.strip().splitlines()[-1])
     return {
-        "plain": {items: len(posts[0]) for items, posts in sent.items()},
-        "with_new_pairs": {items: len(posts[-1]) for items, posts in sent.items()},
-        "list_plain": sent[str(sizes[-1])][0],
-        "list_with_new_pairs": sent[str(sizes[-1])][-1],
+        "plain": {items: len(posts[0]) for items, posts in queries.items()},
+        "with_new_pairs": {items: len(posts[-1]) for items, posts in queries.items()},
+        "list_plain": queries[str(sizes[-1])][0],
+        "list_with_new_pairs": queries[str(sizes[-1])][-1],
     }
 
 

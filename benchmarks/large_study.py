@@ -1,8 +1,8 @@
-"""A large study under a limit on memory: 10,000 items and 1,000,000 labels in a process that may have 2 GB.
+"""A large study under a memory limit: 10,000 items and 1,000,000 labels in a process with 2 GB.
 
-The part of an update that grows with the study, from labels in memory to arrays ready to be stored: texts become
-features, the models are fitted from scratch, the items ranked. The process limits its own address space, as
-`prlimit --as` would; what it cannot have ends in the words that the pages of the study show.
+Measures the part of an update that grows with the study: computing features, fitting the models from scratch, ranking
+the items. The process limits its own address space, like `prlimit --as`; running out of memory ends in the message that
+the study's pages show.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, peak_megabytes, publish, tell
+from benchmarks.harness import arguments, peak_megabytes, print_progress, publish
 from benchmarks.rows import WORDS, database
 from modelling.crowdgppl import PairwiseLabels
 
@@ -29,9 +29,9 @@ LIMIT_MEGABYTES = 2048
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """One update in a process of its own."""
+    """Run one update in its own process."""
     parser = arguments(__doc__)
-    parser.add_argument("--limit", type=int, default=LIMIT_MEGABYTES, help="megabytes the process may have")
+    parser.add_argument("--limit", type=int, default=LIMIT_MEGABYTES, help="memory limit of the process in megabytes")
     parser.add_argument("--update", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     sizes = QUICK_SIZES if options.quick else SIZES
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     return publish(NAME, {"items": items, "workers": workers, "labels": labels, **found}, options)
 
 
-def drawn(n_items: int, n_workers: int, n_labels: int) -> tuple[list[str], PairwiseLabels]:
-    """Texts, and answers that follow one score for each."""
+def draw_study(n_items: int, n_workers: int, n_labels: int) -> tuple[list[str], PairwiseLabels]:
+    """Draw texts, and labels that follow one score per text."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, size=rng.integers(8, 40))) + f" {n}." for n in range(n_items)]
     t = rng.standard_normal(n_items)
@@ -57,7 +57,7 @@ def drawn(n_items: int, n_workers: int, n_labels: int) -> tuple[list[str], Pairw
 
 
 def report(n_items: int, n_workers: int, n_labels: int, limit: int) -> dict[str, Any]:
-    """The update under its limit, printed for the process that asked."""
+    """Run the update under its limit and print the result for the parent process."""
     with database():
         found = limited_update(n_items, n_workers, n_labels, limit)
     print(json.dumps(found))
@@ -65,31 +65,31 @@ def report(n_items: int, n_workers: int, n_labels: int, limit: int) -> dict[str,
 
 
 def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> dict[str, Any]:
-    """Whether it finished or what it said, and what it needed."""
+    """Return whether the update finished, its failure message, and what it needed."""
     from annotation.models import Item, Worker
-    from modelling.inputs import Counts, Inputs, Moment
-    from modelling.learners import Learner
-    from modelling.model_settings import ModelSettings
-    from modelling.snapshots import consensus_scores
-    from modelling.troubles import words_for
+    from modelling.training.inputs import Inputs
+    from modelling.training.settings import ModelSettings
+    from modelling.training.snapshots import consensus_scores
+    from modelling.training.training_state import TrainingState
+    from modelling.updater.failure_messages import failure_message
 
-    texts, labels = drawn(n_items, n_workers, n_labels)
+    texts, labels = draw_study(n_items, n_workers, n_labels)
     items = [Item(pk=n + 1, text=text) for n, text in enumerate(texts)]
     workers = [Worker(pk=n + 1) for n in range(n_workers)]
-    inputs = Inputs(Moment(n_labels, 0), items, workers, labels, Counts(n_labels, {}), "")
+    inputs = Inputs.from_labels(items, workers, labels)
     resource.setrlimit(resource.RLIMIT_AS, (limit * 2**20, limit * 2**20))
     began, seconds, ended = time.process_time(), {}, {"finished": True, "words": ""}
     try:
-        learner = Learner.from_scratch(inputs, ModelSettings(), Told())
+        trained = TrainingState.fit(inputs, ModelSettings(), ProgressPrinter())
         seconds["learning"] = time.process_time() - began
-        scores = consensus_scores(learner.fitted, seed=0)
+        scores = consensus_scores(trained.fitted, seed=0)
         seconds["ranking"] = time.process_time() - began - seconds["learning"]
         ended |= {
             "ranked": len(scores.rank),
-            "stored_megabytes": sum(a.nbytes for a in learner.arrays().values()) / 2**20,
+            "stored_megabytes": sum(a.nbytes for a in trained.to_arrays().values()) / 2**20,
         }
     except (MemoryError, ImportError, OSError) as error:
-        ended |= {"finished": False, "words": words_for(error)}
+        ended |= {"finished": False, "words": failure_message(error)}
     space = {
         "limit_megabytes": limit,
         "peak_address_space_megabytes": address_space(),
@@ -98,8 +98,8 @@ def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> d
     return {**ended, "cpu_seconds": seconds, **space}
 
 
-class Told:
-    """Progress on stderr, every ten seconds at most."""
+class ProgressPrinter:
+    """Print progress at most every ten seconds."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()
@@ -107,11 +107,11 @@ class Told:
     def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
         if time.monotonic() - self.last > 10:
             self.last = time.monotonic()
-            tell(f"{stage} {iteration} of at most {most}, change {change:.3g}")
+            print_progress(f"{stage} {iteration} of at most {most}, change {change:.3g}")
 
 
 def address_space() -> float:
-    """The most megabytes of address space that this process ever had; 0 where the system does not say."""
+    """Return the peak address space of this process in megabytes; 0 where the system does not report it."""
     status = Path("/proc/self/status")
     fields = (
         dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line) if status.exists() else {}

@@ -1,10 +1,10 @@
-"""How long the server works on each page of a large study, and how many statements it asks the database.
+"""Response time and number of queries of each page of a large study.
 
     python -m benchmarks.pages [--data DIR] [--items 10000 --workers 5000 --labels 50000]
 
-Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall milliseconds inside this process, each
-page asked for again and again; its first time, when the version's arrays are read, is told apart. What a server does
-once when it starts (modelling/warming.py) is done before.
+Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall milliseconds inside this process over
+repeated requests; the first request, which loads the version's arrays, is reported separately. What a server does once
+when it starts (modelling/updater/startup.py) is done before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, peak_megabytes, publish, tell
+from benchmarks.harness import arguments, peak_megabytes, print_progress, publish
 from benchmarks.rows import Source, Study, database, from_folder, make_study, simulated
 
 NAME = "pages"
@@ -25,7 +25,7 @@ TARGETS = {"p95_ms_ukpconvarg": 300, "p95_ms_simulated_10000_items_5000_workers"
 
 
 def addresses(study: Study) -> dict[str, str]:
-    """Every page that shows the model, by its name."""
+    """Return the URL of every page about the model, by name."""
     from django.urls import reverse
 
     from modelling.models import ModelSnapshot
@@ -34,29 +34,29 @@ def addresses(study: Study) -> dict[str, str]:
     worker, item = study.workers[0].code, study.items[0].pk
     where: dict[str, list[Any]] = {
         "annotation:project": [slug],
-        "modelling:activity": [slug],
+        "modelling:progress": [slug],
         "modelling:ranking": [slug],
         "modelling:item": [slug, item],
         "modelling:workers": [slug],
         "modelling:worker": [slug, worker],
         "modelling:components": [slug],
         "modelling:pairs": [slug],
-        "modelling:new_argument": [slug],
+        "modelling:new_text": [slug],
         "modelling:model": [slug],
         "modelling:version": [slug, number],
     }
     found = {name: reverse(name, args=place) for name, place in where.items()}
-    found["modelling:new_argument"] += f"?text={TEXT}"
+    found["modelling:new_text"] += f"?text={TEXT}"
     return found
 
 
 def measure(study: Study, rounds: int) -> dict[str, dict[str, float]]:
-    """First time, median and 95th percentile in milliseconds, statements and kilobytes of every page."""
+    """Measure first, median and 95th percentile time in milliseconds, queries and kilobytes of every page."""
     from django.contrib.auth import get_user_model
     from django.test import Client
 
     from annotation.models import Membership
-    from modelling.warming import warm_up
+    from modelling.updater.startup import warm_up
 
     warm_up()
     user = get_user_model().objects.create_user("researcher")
@@ -66,7 +66,7 @@ def measure(study: Study, rounds: int) -> dict[str, dict[str, float]]:
     result = {}
     for name, address in addresses(study).items():
         result[name.split(":")[1]] = page = measured(client, address, rounds)
-        tell(f"{name}: {page}")
+        print_progress(f"{name}: {page}")
     return result
 
 
@@ -81,32 +81,34 @@ def measured(client: Any, address: str, rounds: int) -> dict[str, float]:
         times.append(1000 * (time.perf_counter() - began))
         if answer.status_code != 200:
             raise RuntimeError(f"{address} answered {answer.status_code}.")
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         client.get(address)
     again = np.array(times[1:])
     return {
         "first_ms": times[0],
         "p50_ms": float(np.median(again)),
         "p95_ms": float(np.quantile(again, 0.95)),
-        "statements": len(asked),
+        "queries": len(captured),
         "kilobytes": len(answer.content) / 1024,
     }
 
 
-def learned(source: Source) -> Study:
-    """A study with these judgements and one version."""
-    from modelling.updating import run_one
+def make_fitted_study(source: Source) -> Study:
+    """Create a study with these judgements and one version."""
+    from modelling.updater.update import update_one
 
     study = make_study(source, "pages")
-    study.give(source.labels)
-    tell(f"{source.name}: {len(source.texts)} items, {len(study.workers)} workers, {len(source.labels)} judgements")
-    if run_one("benchmark") is None:
-        raise RuntimeError("The study was not learned; see the log.")
+    study.add_judgements(source.labels)
+    print_progress(
+        f"{source.name}: {len(source.texts)} items, {len(study.workers)} workers, {len(source.labels)} judgements"
+    )
+    if update_one("benchmark") is None:
+        raise RuntimeError("The study was not updated; see the log.")
     return study
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """The table of pages, printed and written."""
+    """Measure all pages."""
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="folder of UKPConvArgCrowdSample")
     parser.add_argument("--items", type=int, default=10_000)
@@ -118,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         options.items, options.workers, options.labels, options.rounds = 20, 8, 120, 2
     source = from_folder(options.data) if options.data else simulated(options.items, options.workers, options.labels)
     with database():
-        pages = measure(learned(source), options.rounds)
+        pages = measure(make_fitted_study(source), options.rounds)
     slowest = max(pages, key=lambda name: pages[name]["p95_ms"])
     size = {"items": len(source.texts), "workers": int(source.labels.u.max()) + 1, "judgements": len(source.labels)}
     result = {

@@ -1,4 +1,4 @@
-"""Worker traits and worker reliability on simulated crowds: what they gain where they matter, and cost where not."""
+"""Worker traits and worker reliability on simulated crowds: gain where they matter, and cost where they do not."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
-from benchmarks.harness import arguments, paired, publish, tell, timed
+from benchmarks.harness import arguments, paired, print_progress, publish, timed
+from benchmarks.simulated_crowds import Floats, Ints, SimulatedLabels, draw_crowd, draw_functions, draw_labels, grid
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-from modelling.simulation import Floats, Ints, SimulatedLabels, draw_crowd, draw_functions, draw_labels, grid
 
 NAME = "people"
 SEEDS, QUICK_SEEDS = 20, 1
-FIRST = 1000  # crowds that nobody had looked at while the rules were made; those from 0 on were looked at
+FIRST = 1000  # crowds that were not used during development; those from 0 on were
 COMPONENTS = 10  # as many as a project starts with
 
 KNOWN, NEW, TRAITS, TASTES = 200, 60, 2, 3  # workers to learn from, workers never seen, questions, true components
@@ -25,26 +25,26 @@ MUST_RISE, MAY_FALL = 0.03, 0.002
 
 CROWD, SIDE, ANSWERS = 50, 7, 30  # workers, items on a grid of this side, answers of each worker
 CLICKERS, REVERSED = 0.2, 0.1
-DISSENTING = 0.2  # of the honest, those whose own scores are least like the consensus
-MAY_LOSE = 0.005  # in tau, without clickers
+DISSENTING = 0.2  # share of the honest workers: those whose scores differ most from the consensus
+MAY_LOSE = 0.005  # largest acceptable loss of tau without random workers
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Both extensions against the plain model, over several seeds."""
+    """Compare both extensions with the plain model over several seeds."""
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args(argv)
     seeds = range(FIRST, FIRST + (QUICK_SEEDS if options.quick else options.seeds))
     result = {
         "seeds": len(seeds),
-        "traits_that_matter": over(seeds, "traits that matter", lambda seed: traits(seed, MATTER), "accuracy"),
-        "traits_that_also_say_what_all_share": over(
+        "traits_that_matter": collect(seeds, "traits that matter", lambda seed: traits(seed, MATTER), "accuracy"),
+        "traits_that_also_say_what_all_share": collect(
             seeds, "traits not centred", lambda seed: traits(seed, MATTER, centred=False), "accuracy"
         ),
-        "traits_that_do_not": over(seeds, "traits that do not", lambda seed: traits(seed, DO_NOT), "accuracy"),
-        "clickers": over(seeds, "a fifth of clickers", lambda seed: reliability(seed, CLICKERS, 0.0), "tau"),
-        "no_clickers": over(seeds, "no clickers", lambda seed: reliability(seed, 0.0, 0.0), "tau"),
-        "clickers_and_reversed": over(
+        "traits_that_do_not": collect(seeds, "traits that do not", lambda seed: traits(seed, DO_NOT), "accuracy"),
+        "clickers": collect(seeds, "a fifth of clickers", lambda seed: reliability(seed, CLICKERS, 0.0), "tau"),
+        "no_clickers": collect(seeds, "no clickers", lambda seed: reliability(seed, 0.0, 0.0), "tau"),
+        "clickers_and_reversed": collect(
             seeds,
             "clickers and people of the reverse opinion",
             lambda seed: reliability(seed, CLICKERS, REVERSED),
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def targets(result: dict[str, Any]) -> dict[str, bool]:
-    """What must be shown, and whether it is."""
+    """Compare the results with the targets."""
     kept = result["clickers"]["dissenters_minus_others"]
     return {
         "traits help strangers by .03": result["traits_that_matter"]["gain"]["mean"] >= MUST_RISE,
@@ -66,41 +66,41 @@ def targets(result: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def over(seeds: range, name: str, run: Callable[[int], dict[str, float]], measure: str) -> dict[str, Any]:
-    """Every figure of every seed, and what the extension gained."""
+def collect(seeds: range, name: str, run: Callable[[int], dict[str, float]], measure: str) -> dict[str, Any]:
+    """Collect the figures of all seeds and compute the gain of the extension."""
     rows = []
     for seed in seeds:
         rows.append(run(seed))
-        tell(f"{name}, seed {seed}: " + ", ".join(f"{key} {value:.3f}" for key, value in rows[-1].items()))
+        print_progress(f"{name}, seed {seed}: " + ", ".join(f"{key} {value:.3f}" for key, value in rows[-1].items()))
     columns = {key: [row[key] for row in rows] for key in rows[0]}
-    told: dict[str, Any] = {"gain": paired(columns[f"{measure}_with"], columns[f"{measure}_plain"])}
+    gains: dict[str, Any] = {"gain": paired(columns[f"{measure}_with"], columns[f"{measure}_plain"])}
     if "known_accuracy_with" in columns:
-        told["known_gain"] = paired(columns["known_accuracy_with"], columns["known_accuracy_plain"])
+        gains["known_gain"] = paired(columns["known_accuracy_with"], columns["known_accuracy_plain"])
     if "dissenters" in columns:
-        told["dissenters_minus_others"] = paired(columns["dissenters"], columns["others"])
-    return {**told, "mean": {key: float(np.mean(values)) for key, values in columns.items()}, "seeds": columns}
+        gains["dissenters_minus_others"] = paired(columns["dissenters"], columns["others"])
+    return {**gains, "mean": {key: float(np.mean(values)) for key, values in columns.items()}, "seeds": columns}
 
 
 def learnable(labels: SimulatedLabels) -> PairwiseLabels:
     return PairwiseLabels(u=labels.u, a=labels.a, b=labels.b, y=labels.y)
 
 
-def spread_out(tastes: Floats) -> Floats:
-    """Mean 0 and variance 1 over the workers: what all of them have in common is consensus, not taste."""
+def standardise(tastes: Floats) -> Floats:
+    """Standardise over the workers: what they have in common is consensus, not taste."""
     centred = tastes - tastes.mean(axis=1, keepdims=True)
     return np.asarray(centred / centred.std(axis=1, keepdims=True))
 
 
 def traits(seed: int, share: float, centred: bool = True) -> dict[str, float]:
-    """Accuracy for strangers and for known workers, with and without the traits of both.
+    """Accuracy for new and for known workers, with and without the traits of both.
 
-    Not centred, half of what follows the traits is the same for all workers, and the plain model knows it as consensus.
+    Without centring, half of the effect of the traits would be the same for all workers and part of the consensus.
     """
     rng = np.random.default_rng(seed)
     X_users = rng.uniform(size=(KNOWN + NEW, TRAITS))
     follows, own = (draw_functions(rng, X, KNOWN + NEW, np.ones(TASTES)) for X in (X_users, None))
     if centred:
-        follows, own = spread_out(follows), spread_out(own)
+        follows, own = standardise(follows), standardise(own)
     W = np.sqrt(share) * follows + np.sqrt(1.0 - share) * own
     t, V = (draw_functions(rng, None, TRAIT_ITEMS, np.ones(count)) for count in (1, TASTES))
     F = t.T + V.T @ W
@@ -121,7 +121,7 @@ def traits(seed: int, share: float, centred: bool = True) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Study:
-    """Labels of honest workers and clickers, and who is who."""
+    """Labels of honest and random workers, and which workers are of which kind."""
 
     labels: PairwiseLabels
     X_items: Floats
@@ -136,7 +136,7 @@ class Study:
 
 
 def study(seed: int, clickers: float, reversed_: float) -> Study:
-    """A crowd of the paper's model; some toss coins, some hold the reverse of the consensus, all others are honest."""
+    """Sample a crowd from the paper's model; some workers answer at random, some reverse the consensus."""
     rng = np.random.default_rng(seed)
     X_items = grid(SIDE)
     crowd = draw_crowd(rng, n_users=CROWD, n_labels=CROWD, n_components=2, X_items=X_items, s_t=0.5, s_v=2.0)
@@ -147,7 +147,7 @@ def study(seed: int, clickers: float, reversed_: float) -> Study:
     alike = np.array([np.corrcoef(F[:, u], crowd.t)[0, 1] for u in honest])
     honest = honest[np.argsort(alike)]
     few = turned or int(DISSENTING * len(honest))
-    F[:, order[:coins]] = 0.0  # nothing is preferred to anything: a coin
+    F[:, order[:coins]] = 0.0  # all utilities are equal, so answers are random
     labels = learnable(draw_labels(rng, F, CROWD * ANSWERS))
     return Study(labels, X_items, crowd.t, order[:coins], honest[:few], honest[few:])
 

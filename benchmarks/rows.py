@@ -1,4 +1,4 @@
-"""A study as real rows in a database of its own: what the updater's benchmarks run on."""
+"""Studies as rows in a temporary database, for the benchmarks of the updater and the pages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.paper.ukpconvarg import read_corpus
+from benchmarks.simulated_crowds import draw_crowd
 from modelling.crowdgppl import PairwiseLabels
-from modelling.simulation import draw_crowd
 
 if TYPE_CHECKING:
     from annotation.models import Item, Project, Worker
@@ -25,7 +25,7 @@ WORDS = ("sea", "tree", "stone", "river", "because", "always", "never", "people"
 
 @dataclass(frozen=True)
 class Source:
-    """Texts, and who said what about them, in the order in which it was said."""
+    """Texts and labels of a study, labels in the order in which they were given."""
 
     name: str
     texts: tuple[str, ...]
@@ -33,14 +33,14 @@ class Source:
 
 
 def from_folder(folder: Path, seed: int = 0) -> Source:
-    """UKPConvArgCrowdSample, its judgements in a random order."""
+    """Read UKPConvArgCrowdSample, with its judgements in a random order."""
     corpus = read_corpus(folder)
     order = np.random.default_rng(seed).permutation(len(corpus.labels))
     return Source("UKPConvArg", corpus.texts, corpus.labels.take(order))
 
 
 def simulated(n_items: int, n_workers: int, n_labels: int, seed: int = 0) -> Source:
-    """A crowd of the paper's model with three tastes, on generated texts that say nothing of them."""
+    """Draw a crowd from the paper's model with three components, on generated texts unrelated to the scores."""
     rng = np.random.default_rng(seed)
     crowd = draw_crowd(
         rng, n_users=n_workers, n_items=n_items, n_labels=n_labels, n_components=3, s_t=1.0, s_v=1.0, tie_margin=0.2
@@ -52,41 +52,49 @@ def simulated(n_items: int, n_workers: int, n_labels: int, seed: int = 0) -> Sou
 
 @contextmanager
 def database() -> Iterator[None]:
-    """An embedded Concord in a folder that is removed afterwards; inside a test, the test's own database."""
+    """Set up an embedded Concord in a temporary folder; inside a test, use the test's database."""
     from django.conf import settings
 
     if settings.configured:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="concord-bench-") as folder:
-        os.environ |= {"CONCORD_DATA": folder, "DJANGO_SETTINGS_MODULE": "config.settings.embedded"}
-        os.environ.setdefault("LOG_LEVEL", "WARNING")
-        import django
-        from django.core.management import call_command
+        open_database(Path(folder))
         from django.utils.module_loading import import_string
 
-        django.setup()
-        call_command("migrate", verbosity=0)
         import_string(settings.COLLECT_STATIC)()
         yield
 
 
+def open_database(folder: Path) -> None:
+    """Set up an embedded Concord with its data in this folder."""
+    os.environ |= {"CONCORD_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "config.settings.embedded"}
+    os.environ.setdefault("LOG_LEVEL", "WARNING")
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+
 @dataclass
 class Study:
-    """A project whose judgements are given by and by."""
+    """A project to which judgements are added in batches."""
 
     project: Project
     items: list[Item]
     workers: list[Worker]
 
-    def give(self, labels: PairwiseLabels) -> None:
-        """These judgements are in the log."""
+    def add_judgements(self, labels: PairwiseLabels) -> None:
+        """Append these labels to the event log as judgements."""
         from django.db import transaction
 
-        from annotation import ledger
+        from annotation import event_log
 
         with transaction.atomic():
-            ledger.append([self._judgement(*each) for each in zip(labels.u, labels.a, labels.b, labels.y, strict=True)])
+            event_log.append(
+                [self._judgement(*each) for each in zip(labels.u, labels.a, labels.b, labels.y, strict=True)]
+            )
 
     def _judgement(self, u: int, a: int, b: int, y: float) -> Any:
         from django.utils import timezone
@@ -95,24 +103,24 @@ class Study:
 
         lo, hi = sorted((self.items[a], self.items[b]), key=lambda item: item.pk)
         won = y if lo is self.items[a] else 1.0 - y
-        self.given += 1
+        self.n_judgements += 1
         return Judgement(
             uuid=uuid.uuid4(),
             project=self.project,
             worker=self.workers[u],
             item_lo=lo,
             item_hi=hi,
-            round=self.given,
+            round=self.n_judgements,
             choice={1.0: "lo", 0.0: "hi", 0.5: "tie"}[float(won)],
             source=Judgement.Source.SIMULATED,
             created_at=timezone.now(),
         )
 
-    given: int = 0
+    n_judgements: int = 0
 
 
 def make_study(source: Source, slug: str, **settings: Any) -> Study:
-    """An open project with these texts and workers, and no judgement yet."""
+    """Create an open project with these texts and workers and without judgements."""
     from annotation import services
     from annotation.models import Item, Worker
 

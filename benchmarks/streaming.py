@@ -1,4 +1,4 @@
-"""Learning while labels come in: what an update costs, and how near it stays to a refit."""
+"""Incremental updates: their cost, and how close they stay to a refit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, publish, standard_error, tell, timed
-from benchmarks.speed import GIVEN_VARIANCE, N_COMPONENTS, SMALL, SUSHI_B, Shape, Study, judge, make_study
+from benchmarks.harness import arguments, print_progress, publish, standard_error, timed
+from benchmarks.speed import SMALL, SUSHI_B, Shape, Study, make_study, score
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.arrays import State
-from modelling.crowdgppl.streaming import settle_users
 
 NAME = "streaming"
 BATCH = 50
@@ -28,33 +27,33 @@ class Case:
 
     @classmethod
     def draw(cls, shape: Shape, seed: int) -> Case:
-        """The study of this seed."""
+        """Generate the study of this seed."""
         study = make_study(shape, seed)
         return cls(study, fitted(study.train, shape).to_state())
 
     def refit(self) -> CrowdGPPL:
-        """The model of all labels, as a fit from scratch left it."""
+        """Return a model fitted from scratch to all labels."""
         return CrowdGPPL.from_state(self.state)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Updates, new users, new items and retractions at Sushi-B's size, over several generated studies."""
+    """Measure updates, new users, new items and retractions at Sushi-B's size, over several generated studies."""
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many generated studies")
     options = parser.parse_args(argv)
     seeds = 1 if options.quick else options.seeds
-    parts = (last_tenth, one_sided_labels, affected_users, new_users, new_items, retractions)
+    parts = (last_tenth, one_sided_labels, new_users, new_items, retractions)
     rows: dict[str, list[dict[str, Any]]] = {part.__name__: [] for part in parts}
     for seed in range(seeds):
         case = Case.draw(SMALL if options.quick else SUSHI_B, seed)
         for part in parts:
             rows[part.__name__].append(part(case))
-            tell(f"study {seed}, {part.__name__}: {rows[part.__name__][-1]}")
+            print_progress(f"study {seed}, {part.__name__}: {rows[part.__name__][-1]}")
     return publish(NAME, {"studies": seeds, **{name: over_studies(each) for name, each in rows.items()}}, options)
 
 
 def over_studies(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Each figure's mean and standard error; and the worst of what is called worst."""
+    """Return each figure's mean and standard error, and the largest value of those called “worst”."""
     out: dict[str, Any] = {}
     for name in rows[0]:
         values = [row[name] for row in rows]
@@ -67,19 +66,14 @@ def over_studies(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def make() -> CrowdGPPL:
-    """The model at a given scale, so that a refit and an update differ in nothing else."""
-    return CrowdGPPL(n_components=N_COMPONENTS, personal_variance=GIVEN_VARIANCE, finish=False)
-
-
 def fitted(labels: PairwiseLabels, shape: Shape) -> CrowdGPPL:
-    """A model of these labels."""
-    return make().fit(labels, n_items=shape.items, n_users=shape.users)
+    """Fit a model to these labels."""
+    return CrowdGPPL().fit(labels, n_items=shape.items, n_users=shape.users)
 
 
 def gap(stream: CrowdGPPL, refit: CrowdGPPL, test: PairwiseLabels) -> dict[str, Any]:
-    """The figures of both and how much worse the stream is."""
-    one, two = judge(stream, test), judge(refit, test)
+    """Return the figures of both models and their differences."""
+    one, two = score(stream, test), score(refit, test)
     return {
         "stream": one,
         "refit": two,
@@ -89,7 +83,7 @@ def gap(stream: CrowdGPPL, refit: CrowdGPPL, test: PairwiseLabels) -> dict[str, 
 
 
 def last_tenth(case: Case) -> dict[str, Any]:
-    """The last tenth of the labels, fifty at a time, against a refit with all of them."""
+    """Compare learning the last tenth of the labels, fifty at a time, with a refit to all labels."""
     train, shape = case.study.train, case.study.shape
     start = len(train) * 9 // 10
     model = fitted(train.take(np.arange(start)), shape)
@@ -102,7 +96,7 @@ def last_tenth(case: Case) -> dict[str, Any]:
 
 
 def one_sided_labels(case: Case) -> dict[str, Any]:
-    """Fifty labels of fifty users that all prefer one item raise it in the consensus."""
+    """Add fifty labels of fifty users who all prefer one item, and measure how far it rises."""
     model, shape = case.refit(), case.study.shape
     before = model.predict_consensus()
     item = int(np.argsort(before)[len(before) // 2])
@@ -112,16 +106,8 @@ def one_sided_labels(case: Case) -> dict[str, Any]:
     return {"rise": float(model.predict_consensus()[item] - before[item]), "update_ms": 1e3 * seconds}
 
 
-def affected_users(case: Case) -> dict[str, Any]:
-    """Fifty users made exact again, their sites included, while the items stand still."""
-    model = case.refit()
-    users = np.arange(min(BATCH, case.study.shape.users))
-    seconds = [timed(lambda: settle_users(model._post, users, model._rules))[1] for _ in range(5)]
-    return {"update_ms": 1e3 * float(np.median(seconds))}
-
-
 def new_users(case: Case) -> dict[str, Any]:
-    """A tenth of the users arrive late, with all their labels, fifty labels at a time."""
+    """Add a tenth of the users late, with all their labels, fifty labels at a time."""
     train, test, shape = case.study.train, case.study.test, case.study.shape
     late = np.arange(shape.users * 9 // 10, shape.users)
     is_late = np.isin(train.u, late)
@@ -134,7 +120,7 @@ def new_users(case: Case) -> dict[str, Any]:
 
 
 def new_items(case: Case) -> dict[str, Any]:
-    """A tenth of the items arrive late; pairs with one of them are judged after their labels came."""
+    """Add a tenth of the items late, and score pairs with them after their labels were learned."""
     train, test, shape = case.study.train, case.study.test, case.study.shape
     late = shape.items - max(1, shape.items // 10)
     is_late = (train.a >= late) | (train.b >= late)
@@ -144,7 +130,7 @@ def new_items(case: Case) -> dict[str, Any]:
 
 
 def retractions(case: Case) -> dict[str, Any]:
-    """Fifty labels are forgotten; what is left against a model that never saw them."""
+    """Forget fifty labels, and compare with a model that never saw them."""
     train, model = case.study.train, case.refit()
     kept, gone = np.arange(BATCH, len(train)), np.arange(BATCH)
     seconds = timed(lambda: model.forget(train.take(gone)))[1]

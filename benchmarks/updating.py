@@ -1,8 +1,8 @@
-"""The updater on real rows: what one update costs, part by part, and whether staying online costs quality.
+"""The cost of one update by part, and the quality of incremental updates compared with a refit.
 
     python -m benchmarks.updating [--data DIR] [--quality]
 
-Without DIR (UKPConvArgCrowdSample) a simulated crowd of the same size is used. CPU seconds are of this process alone.
+Without DIR (UKPConvArgCrowdSample) a simulated crowd of the same size is used. CPU seconds are those of this process.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.harness import arguments, peak_megabytes, publish, tell
+from benchmarks.harness import arguments, peak_megabytes, print_progress, publish
 from benchmarks.rows import Source, Study, database, from_folder, make_study, simulated
 
 NAME = "updating"
 BATCH, ROUNDS = 50, 5
 HELD_OUT, STREAMED = 0.10, 0.10
-SMALL, LARGE = (40, 15, 900), (1052, 1442, 16_927)  # items, workers, labels
-LEARNABLE = (100, 300, 16_927)  # with 12 labels a worker on 1,052 unrelated items nobody does better than chance
+SMALL, LARGE = (40, 15, 1800), (1052, 1442, 16_927)  # items, workers, labels
+LEARNABLE = (100, 300, 16_927)  # 12 labels per worker on 1,052 unrelated items give no better than chance
 TARGETS = {
     "update_wall_seconds": 3,
     "update_cpu_seconds": 2,
@@ -33,22 +33,22 @@ TARGETS = {
     "accuracy_lost": 0.005,
     "log_loss_lost": 0.01,
 }
-PARTS = {  # what is measured: where it is called, under which name, and what it is called here
-    "read": ("modelling.updating", "read_news"),
-    "scoreboard: foretell": ("modelling.updating", "foretell"),
-    "estimator": ("modelling.learners", "step"),
-    "scoreboard: rivals learn": ("modelling.scoreboard", "step"),
-    "consensus scores": ("modelling.updating", "consensus_scores"),
-    "describe": ("modelling.updating", "describe"),
-    "arrays": ("modelling.arrays", "save"),
-    "publish": ("modelling.updating", "publish"),
-    "tidy up": ("modelling.updating", "tidy"),
-    "estimator from scratch": ("modelling.learners", "fit"),
+PARTS = {  # label: module and name of the measured function
+    "read": ("modelling.updater.update", "read_delta"),
+    "scoreboard: predict": ("modelling.updater.update", "score_predictions"),
+    "estimator": ("modelling.training.training_state", "update_model"),
+    "scoreboard: baselines learn": ("modelling.training.training_state", "update_baselines"),
+    "consensus scores": ("modelling.updater.update", "consensus_scores"),
+    "describe": ("modelling.updater.update", "build_snapshot"),
+    "arrays": ("modelling.training.array_store", "save"),
+    "publish": ("modelling.updater.update", "publish"),
+    "tidy up": ("modelling.updater.update", "clean_up_versions"),
+    "estimator from scratch": ("modelling.training.training_state", "fit"),
 }
 
 
 class Clock:
-    """CPU and wall seconds of named parts of what runs."""
+    """CPU and wall seconds of named parts."""
 
     def __init__(self) -> None:
         self.cpu: dict[str, float] = defaultdict(float)
@@ -72,8 +72,8 @@ class Clock:
 
 
 @contextmanager
-def every_part_measured() -> Iterator[Clock]:
-    """Inside the block, each part of an update adds to the clock."""
+def measure_parts() -> Iterator[Clock]:
+    """Measure each part of an update inside the block."""
     from importlib import import_module
 
     clock = Clock()
@@ -85,7 +85,7 @@ def every_part_measured() -> Iterator[Clock]:
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Cost always; quality when asked, because it takes minutes."""
+    """Measure the cost, and the quality if requested, which takes minutes."""
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="folder of UKPConvArgCrowdSample")
     parser.add_argument("--quality", action="store_true", help="also compare streaming with a refit")
@@ -96,23 +96,23 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     with database():
         for source in sources:
             result["cost"][source.name] = cost(source)
-            tell(f"{source.name}: {result['cost'][source.name]['whole_update']}")
+            print_progress(f"{source.name}: {result['cost'][source.name]['whole_update']}")
         for source in [*corpus, simulated(*(SMALL if options.quick else LEARNABLE))] if options.quality else ():
             result["quality"][source.name] = quality(source)
-            tell(f"{source.name}: {result['quality'][source.name]}")
+            print_progress(f"{source.name}: {result['quality'][source.name]}")
     result["peak_megabytes"] = peak_megabytes()
     return publish(NAME, result, options)
 
 
 def cost(source: Source) -> dict[str, Any]:
-    """A refit on all but the last batches, then one update for each of them."""
+    """Refit on all but the last batches, then run one update for each of them."""
     first = len(source.labels) - ROUNDS * BATCH
     study = make_study(source, f"cost-{source.name.lower()}")
-    study.give(source.labels.take(np.arange(first)))
+    study.add_judgements(source.labels.take(np.arange(first)))
     refit = one_update(study)
     steps = []
     for start in range(first, len(source.labels), BATCH):
-        study.give(source.labels.take(np.arange(start, start + BATCH)))
+        study.add_judgements(source.labels.take(np.arange(start, start + BATCH)))
         steps.append(one_update(study))
     after_a_restart = forget_and_update(study, source)
     share = median(steps, "cpu", "estimator") / refit["cpu"]["estimator from scratch"]
@@ -133,22 +133,22 @@ def cost(source: Source) -> dict[str, Any]:
 
 
 def one_update(study: Study) -> dict[str, Any]:
-    """The seconds of one call of run_one, whole and in parts."""
-    from modelling.updating import run_one
+    """Measure one call of update_one, whole and in parts."""
+    from modelling.updater.update import update_one
 
-    with every_part_measured() as clock, clock.running("whole"):
-        snapshot = run_one("benchmark", study.project)
+    with measure_parts() as clock, clock.running("whole"):
+        snapshot = update_one("benchmark", study.project)
     if snapshot is None:
         raise RuntimeError("The update was not published.")
     return {"cpu": dict(clock.cpu), "wall": dict(clock.wall), "kind": snapshot.kind}
 
 
 def forget_and_update(study: Study, source: Source) -> dict[str, Any]:
-    """The same for an updater that has just been started: it has to read the arrays first."""
-    from modelling import updating
+    """Measure the first update after a restart, which has to load the arrays."""
+    from modelling.updater import update
 
-    study.give(source.labels.take(np.arange(BATCH)))
-    with patch.object(updating, "_remembered", {}):
+    study.add_judgements(source.labels.take(np.arange(BATCH)))
+    with patch.object(update, "_cache", {}):
         return one_update(study)
 
 
@@ -157,24 +157,24 @@ def median(runs: list[dict[str, Any]], kind: str, part: str) -> float:
 
 
 def quality(source: Source) -> dict[str, Any]:
-    """Held-out figures of a model that took the last tenth in batches, and of one fitted on everything at once."""
-    from modelling.snapshots import current_snapshot, load_fitted
-    from modelling.updating import run_one
+    """Compare a model that learned the last tenth in batches with one fitted at once, on held-out labels."""
+    from modelling.training.snapshots import current_snapshot, load_fitted_model
+    from modelling.updater.update import update_one
 
     rng = np.random.default_rng(1)
     order = rng.permutation(len(source.labels))
     held, rest = np.split(order, [int(len(order) * HELD_OUT)])
     begun, streamed = np.split(rest, [int(len(rest) * (1 - STREAMED))])
     study = make_study(source, f"quality-{source.name.lower()}")
-    study.give(source.labels.take(begun))
-    run_one("benchmark", study.project)
+    study.add_judgements(source.labels.take(begun))
+    update_one("benchmark", study.project)
     kinds: dict[str, int] = defaultdict(int)
     for start in range(0, len(streamed), BATCH):
-        study.give(source.labels.take(streamed[start : start + BATCH]))
-        snapshot = run_one("benchmark", study.project)
+        study.add_judgements(source.labels.take(streamed[start : start + BATCH]))
+        snapshot = update_one("benchmark", study.project)
         kinds[snapshot.kind if snapshot else "none"] += 1
-    online = judge(load_fitted(current_snapshot(study.project)), study, source, held)
-    refit = judge(load_fitted(refitted(study)), study, source, held)
+    online = score(load_fitted_model(current_snapshot(study.project)), study, source, held)
+    refit = score(load_fitted_model(refitted(study)), study, source, held)
     return {
         "labels": {"begun": len(begun), "streamed": len(streamed), "held_out": len(held)},
         "updates": dict(kinds),
@@ -186,20 +186,20 @@ def quality(source: Source) -> dict[str, Any]:
 
 
 def refitted(study: Study) -> Any:
-    """The version learned from scratch on what the study holds now."""
-    from annotation import ledger
-    from modelling.updating import run_one
+    """Return a version fitted from scratch on the study as it is."""
+    from annotation import event_log
+    from modelling.updater.update import update_one
 
-    ledger.raise_inputs_revision(study.project.pk)
-    snapshot = run_one("benchmark", study.project)
+    event_log.raise_inputs_revision(study.project.pk)
+    snapshot = update_one("benchmark", study.project)
     if snapshot is None or snapshot.kind != "refit":
         raise RuntimeError("There was no refit.")
     return snapshot
 
 
-def judge(fitted: Any, study: Study, source: Source, held: np.ndarray) -> dict[str, dict[str, float]]:
-    """Accuracy on decided labels and log loss on all held-out labels, for each worker's own taste and the consensus."""
-    from modelling.scoreboard import score
+def score(fitted: Any, study: Study, source: Source, held: np.ndarray) -> dict[str, dict[str, float]]:
+    """Compute accuracy (without ties) and log loss on the held-out labels, for personal and consensus predictions."""
+    from modelling.training.scoreboard import sum_metrics
 
     test = source.labels.take(held)
     items = {int(pk): place for place, pk in enumerate(fitted.item_ids)}
@@ -209,8 +209,8 @@ def judge(fitted: Any, study: Study, source: Source, held: np.ndarray) -> dict[s
     u = np.array([workers.get(study.workers[i].pk, strangers) for i in test.u])
     X_users = np.zeros((1, 1))
     found = {
-        "personal": score(fitted.model.predict_proba(u, a, b, X_users=X_users), test.y),
-        "consensus": score(fitted.model.predict_consensus_proba(a, b), test.y),
+        "personal": sum_metrics(fitted.model.predict_proba(u, a, b, X_users=X_users), test.y),
+        "consensus": sum_metrics(fitted.model.predict_consensus_proba(a, b), test.y),
     }
     return {
         who: {"accuracy": sums.accuracy or 0.0, "log_loss": sums.mean_log_loss or 0.0} for who, sums in found.items()

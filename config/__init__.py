@@ -1,0 +1,1 @@
+"""Settings, URLs, ASGI and Celery applications, middleware: everything that depends on the environment."""

@@ -1,4 +1,4 @@
-"""The door for HTTP and WebSocket."""
+"""The ASGI application for HTTP and WebSocket."""
 
 import os
 from threading import Thread
@@ -16,17 +16,17 @@ from channels.security.websocket import WebsocketDenier  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
-from annotation.importing.doorstep import BodyLimit  # noqa: E402
-from config.handler import PooledHandler  # noqa: E402
-from config.origins import SameOriginOnly  # noqa: E402
-from modelling.urls import websocket_urlpatterns  # noqa: E402
-from modelling.warming import warm_up  # noqa: E402
+from annotation.http.upload_limit import BodyLimit  # noqa: E402
+from config.asgi_handler import PooledHandler  # noqa: E402
+from config.websocket_origins import SameOriginOnly  # noqa: E402
+from modelling.updater.startup import warm_up  # noqa: E402
+from modelling.web.urls import websocket_urlpatterns  # noqa: E402
 
-# The largest file that may be imported, and what a form around it takes.
-LARGEST_BODY = settings.IMPORT_MAX_BYTES + 200_000
+# The largest file that can be imported, plus the other fields of the form.
+MAX_BODY_BYTES = settings.IMPORT_MAX_BYTES + 200_000
 
-http = BodyLimit(PooledHandler(), limit=LARGEST_BODY)
-sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])  # 403 at any other address
+http = BodyLimit(PooledHandler(), limit=MAX_BODY_BYTES)
+sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])  # 403 for any other path
 application = ProtocolTypeRouter({"http": http, "websocket": SameOriginOnly(AuthMiddlewareStack(sockets))})
 
 Thread(target=warm_up, name="warm-up", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The task queue of the server profile. It carries hints that there may be work; what work there is, rows say.
+"""The Celery application of the server profile. Tasks are only hints: the work to do is computed from the database.
 
 celery -A config.celery worker      celery -A config.celery beat
 """
@@ -13,4 +13,4 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings_module())
 
 app = Celery("concord")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["modelling"])
+app.autodiscover_tasks(["modelling.updater"])

@@ -1,4 +1,4 @@
-"""Is it alive, and can it work? Names the part that is down and leaks nothing else."""
+"""Health checks for load balancers. They name what is down and reveal nothing else."""
 
 import tempfile
 from collections.abc import Callable
@@ -10,27 +10,28 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from modelling.claiming import updater_is_alive
+from annotation.management.schema import unknown_migrations
+from modelling.updater.leases import updater_is_alive
 
 
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """The process answers. Nothing else is asked."""
+    """200 while the process responds."""
     return JsonResponse({"status": "ok"})
 
 
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when every part works, 503 naming the parts that do not."""
-    down = [name for name, works in PARTS.items() if not _works(works)]
+    """200 if every check passes; otherwise 503 with the names of the failed checks."""
+    down = [name for name, check in CHECKS.items() if not _passes(check)]
     return JsonResponse({"status": "down" if down else "ok", "down": down}, status=503 if down else 200)
 
 
-def _works(part: Callable[[], bool]) -> bool:
+def _passes(check: Callable[[], bool]) -> bool:
     try:
-        return part()
+        return check()
     except (DatabaseError, OSError):
         return False
 
@@ -43,7 +44,7 @@ def _database() -> bool:
 
 def _migrations() -> bool:
     executor = MigrationExecutor(connection)
-    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return not executor.migration_plan(executor.loader.graph.leaf_nodes()) and not unknown_migrations()
 
 
 def _disk() -> bool:
@@ -51,7 +52,7 @@ def _disk() -> bool:
         return file.write(b"1") == 1
 
 
-PARTS: dict[str, Callable[[], bool]] = {
+CHECKS: dict[str, Callable[[], bool]] = {
     "database": _database,
     "migrations": _migrations,
     "disk": _disk,

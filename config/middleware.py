@@ -1,8 +1,7 @@
-"""Around every request: an id to find it in the logs, one log line, and a plain answer when the database is away."""
+"""Middleware: a request id with one log line per request, and error pages that Django lacks."""
 
 import errno
 import logging
-import re
 import time
 import uuid
 from collections.abc import Callable
@@ -10,21 +9,20 @@ from collections.abc import Callable
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
-from annotation.errors import unavailable, wrong_method
-from config.logs import current_request_id
+from annotation.http.error_pages import method_not_allowed, service_unavailable
+from config.json_logging import current_request_id, load_private_paths, mask_private
 
 log = logging.getLogger("concord.request")
-# What follows names somebody or something, or is the key in a letter: the log keeps only the shape.
-PRIVATE_SEGMENT = re.compile(r"/(?:(workers|items|invitations)/[^/]+|(reset)/[^/]+/[^/]+)")
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Gives each request an id, returns it in a header and writes one log line without query string."""
+    """Give each request an id, return it in a header and write one log line without the query string."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response
+        load_private_paths()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
@@ -34,32 +32,45 @@ class RequestIdMiddleware:
             response = self.get_response(request)
             milliseconds = round(1000 * (time.perf_counter() - began), 1)
             response["X-Request-ID"] = request.id  # type: ignore[attr-defined]
-            path = PRIVATE_SEGMENT.sub(lambda found: f"/{found[1] or found[2]}/*", request.path)
-            facts = {"method": request.method, "path": path, "status": response.status_code}
-            log.info("request", extra={**facts, "milliseconds": milliseconds})
+            fields = {"method": request.method, "path": mask_private(request.path), "status": response.status_code}
+            log.info("request", extra={**fields, "milliseconds": milliseconds})
         finally:
             current_request_id.reset(token)
         return response
 
 
-class PlainAnswersMiddleware:
-    """Words where Django has none: 503, not 500, when the database is away or full; a page for a wrong method."""
+class PrivateCacheMiddleware:
+    """Keep pages out of caches and off the disk of a shared computer, unless their view says otherwise."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        return wrong_method(request, response["Allow"]) if isinstance(response, HttpResponseNotAllowed) else response
+        response.headers.setdefault("Cache-Control", "private, no-store")
+        return response
+
+
+class ErrorPagesMiddleware:
+    """Return 503 instead of 500 when the database is down or the disk full, and a page for 405."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if isinstance(response, HttpResponseNotAllowed):
+            return method_not_allowed(request, response["Allow"])
+        return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        if full or isinstance(error, (OperationalError, InterfaceError)):
-            log.error("the database or the disk did not do its part", exc_info=error)
-            return unavailable(request)
+        disk_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if disk_full or isinstance(error, (OperationalError, InterfaceError)):
+            log.error("database unavailable or disk full", exc_info=error)
+            return service_unavailable(request)
         return None
 
 
 def request_id(request: HttpRequest) -> dict[str, str]:
-    """For templates: error pages quote the id."""
+    """Context processor: error pages show the request id."""
     return {"request_id": getattr(request, "id", "")}

@@ -1,16 +1,17 @@
-"""Which settings apply: `server` where a database address is given, `embedded` where nothing is."""
+"""The settings profile: `server` if DATABASE_URL is set, otherwise `embedded`."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "FAULTS")
+PROFILE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "FAULTS")
 
 
 def settings_module() -> str:
     return "config.settings.server" if os.environ.get("DATABASE_URL") else "config.settings.embedded"
 
 
-def fresh_environment(given: Mapping[str, str], data: Path) -> dict[str, str]:
-    """The variables of a process with an empty embedded installation in this folder, whatever this one has."""
-    return {name: value for name, value in given.items() if name not in OURS} | {"CONCORD_DATA": str(data)}
+def fresh_environment(environment: Mapping[str, str], data: Path) -> dict[str, str]:
+    """The environment of a process with a new embedded installation in this folder."""
+    kept = {name: value for name, value in environment.items() if name not in PROFILE_VARIABLES}
+    return kept | {"CONCORD_DATA": str(data)}

@@ -1,4 +1,4 @@
-"""The model's records for administrators: all of them are written by the updater and only shown here."""
+"""Admin pages of modelling. All records are read-only except the hosts for webhooks."""
 
 from typing import cast
 
@@ -10,14 +10,15 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from annotation.admin import ProjectAdmin, ReadOnly
+from annotation.admin import ProjectAdmin, ReadOnlyAdmin
+from annotation.http.downloads import DownloadResponse
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling import exporting
-from modelling.exporting.catalogue import ARCHIVE, names
-from modelling.exporting.requests import AT_ONCE, ask
-from modelling.exporting.responses import Download
-from modelling.exporting.zips import zipped
+from modelling.api.tokens import revoke_token
+from modelling.exports.catalogue import ARCHIVE, TABLES, ExportFile, export_names
+from modelling.exports.formats import FORMATS, zip_chunks
+from modelling.exports.points import ExportError
+from modelling.exports.service import ExportLimitExceeded, ExportRequest, QueuedExport
 from modelling.models import (
     ApiToken,
     ComponentName,
@@ -34,20 +35,22 @@ from modelling.models import (
     Webhook,
     WebhookDelivery,
     WebhookHost,
+    WorkerPosterior,
 )
-from modelling.tokens import revoke_token
 
 
 @admin.register(UpdateState)
-class UpdateStateAdmin(ReadOnly):
-    list_display = ["project", "done_sequence", "current", "owner", "lease_until", "attempts", "condition", "words"]
+class UpdateStateAdmin(ReadOnlyAdmin):
+    place = 2
+    list_display = ["project", "done_sequence", "current", "owner", "lease_until", "attempts", "condition", "message"]
     list_filter = ["attempts"]
-    search_fields = ["project__title", "project__slug", "words"]
+    search_fields = ["project__title", "project__slug", "message"]
     list_select_related = ["project", "current"]
 
 
 @admin.register(ModelSnapshot)
-class ModelSnapshotAdmin(ReadOnly):
+class ModelSnapshotAdmin(ReadOnlyAdmin):
+    place = 1
     list_display = ["number", "project", "kind", "included", "last_sequence", "seconds", "created_at"]
     list_filter = ["kind", "project"]
     search_fields = ["project__title", "project__slug", "=data_hash", "=checksum"]
@@ -56,9 +59,18 @@ class ModelSnapshotAdmin(ReadOnly):
     ordering = ["-id"]
 
 
+@admin.register(WorkerPosterior)
+class WorkerPosteriorAdmin(ReadOnlyAdmin):
+    list_display = ["worker", "project", "number"]
+    list_filter = ["project"]
+    exclude = ["content"]
+    list_select_related = ["worker", "project"]
+    ordering = ["-id"]
+
+
 @admin.register(SnapshotArrays)
-class SnapshotArraysAdmin(ReadOnly):
-    """The arrays themselves are megabytes and are never loaded for a list."""
+class SnapshotArraysAdmin(ReadOnlyAdmin):
+    """Defer the arrays in lists: each takes megabytes."""
 
     list_display = ["checksum", "project"]
     list_filter = ["project"]
@@ -71,7 +83,7 @@ class SnapshotArraysAdmin(ReadOnly):
 
 
 @admin.register(ConsensusScore)
-class ConsensusScoreAdmin(ReadOnly):
+class ConsensusScoreAdmin(ReadOnlyAdmin):
     list_display = ["snapshot", "rank", "item", "mean", "sd", "rank_low", "rank_high", "judgements"]
     list_filter = ["snapshot__project"]
     search_fields = ["item__key"]
@@ -80,7 +92,7 @@ class ConsensusScoreAdmin(ReadOnly):
 
 
 @admin.register(ScoreboardEntry)
-class ScoreboardEntryAdmin(ReadOnly):
+class ScoreboardEntryAdmin(ReadOnlyAdmin):
     list_display = ["snapshot", "method", "labels", "decided", "correct", "log_loss", "brier"]
     list_filter = ["method", "snapshot__project"]
     list_select_related = ["snapshot"]
@@ -88,18 +100,19 @@ class ScoreboardEntryAdmin(ReadOnly):
 
 
 @admin.register(SettingsSearch)
-class SettingsSearchAdmin(ReadOnly):
-    list_display = ["project", "asked_by", "asked_at", "state", "ended_at"]
+class SettingsSearchAdmin(ReadOnlyAdmin):
+    list_display = ["project", "requested_by", "requested_at", "state", "ended_at"]
     list_filter = ["state", "project"]
-    search_fields = ["project__title", "project__slug", "words"]
-    list_select_related = ["project", "asked_by"]
-    date_hierarchy = "asked_at"
+    search_fields = ["project__title", "project__slug", "message"]
+    list_select_related = ["project", "requested_by"]
+    date_hierarchy = "requested_at"
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(ReadOnly):
-    """Whose tokens there are. Their words are not kept anywhere; their fingerprint is nobody's business."""
+class ApiTokenAdmin(ReadOnlyAdmin):
+    """Tokens without their hashes."""
 
+    place = 4
     list_display = ["name", "prefix", "user", "project", "scope", "expires_at", "last_used_at", "revoked_at"]
     list_filter = ["scope", "project"]
     search_fields = ["name", "prefix", "user__username"]
@@ -115,77 +128,77 @@ class ApiTokenAdmin(ReadOnly):
 
 
 @admin.register(UpdaterBeat)
-class UpdaterBeatAdmin(ReadOnly):
+class UpdaterBeatAdmin(ReadOnlyAdmin):
     list_display = ["name", "seen_at"]
     search_fields = ["name"]
     date_hierarchy = "seen_at"
 
 
-EXPORTED = [name for name in names() if name != ARCHIVE]
+EXPORTED = [name for name in export_names() if name != ARCHIVE]
 
 
 class ExportActionForm(ActionForm):
-    """What the export is of, beside the action."""
+    """The fields of the export action."""
 
     what = forms.ChoiceField(label=gettext_lazy("What:"), choices=lambda: [(n, n) for n in EXPORTED], required=False)
-    format = forms.ChoiceField(
-        label=gettext_lazy("Format:"), choices=lambda: [(n, n) for n in exporting.FORMATS], required=False
-    )
+    format = forms.ChoiceField(label=gettext_lazy("Format:"), choices=lambda: [(n, n) for n in FORMATS], required=False)
 
 
 @admin.action(description=gettext_lazy("Export the selected projects"), permissions=["view"])
 def export_projects(
     modeladmin: ProjectAdmin, request: HttpRequest, projects: QuerySet[Project]
 ) -> HttpResponseBase | None:
-    """One project gives a file, several a zip of them; large ones are made by the updater; what cannot be is named."""
+    """Download one project's file, or a zip for several; large files are queued and failures become messages."""
     what = request.POST.get("what") or "ranking"
-    format = (request.POST.get("format") or "csv") if what in exporting.TABLES else ""
-    exports = []
-    for project in projects.order_by("slug"):
-        try:
-            exports += _export_of(modeladmin, request, project, what, format)
-        except exporting.NoExport as refusal:
-            modeladmin.message_user(request, f"{project}: {refusal}", messages.WARNING)
-    if not exports:
+    format = (request.POST.get("format") or "csv") if what in TABLES else ""
+    files = [
+        file for project in projects.order_by("slug") if (file := _export(modeladmin, request, project, what, format))
+    ]
+    if not files:
         return None
-    if len(exports) == 1:
-        return Download(exports[0].name, exports[0].pieces(), exports[0].content_type)
-    return Download(f"{what}.zip", zipped({each.name: each.pieces for each in exports}), "application/zip")
+    if len(files) == 1:
+        return DownloadResponse(files[0].name, files[0].open(), files[0].content_type)
+    return DownloadResponse(f"{what}.zip", zip_chunks({file.name: file.chunks for file in files}), "application/zip")
 
 
-def _export_of(
+def _export(
     modeladmin: ProjectAdmin, request: HttpRequest, project: Project, what: str, format: str
-) -> list[exporting.Export]:
-    """The file, or none where it is large: then the project's page has it later."""
-    user, point = cast(User, request.user), exporting.point_of(project)
-    export = exporting.export_at(point, what, format)
-    if export.rows > AT_ONCE:
-        ask(project=project, user=user, point=point, what=what, format=format)
-        words = _("%s: the file is made in the background; it will be on the project's page of exports.")
-        modeladmin.message_user(request, words % project)
-        return []
-    audit(project, user, f"exported {what}", {"version": export.version, "as_of_seq": export.as_of_seq})
-    return [export]
+) -> ExportFile | None:
+    """Return the file, or None with a message if it is queued or not available."""
+    try:
+        outcome = ExportRequest(project, cast(User, request.user), what, format).deliver(count=False)
+    except ExportError as error:
+        modeladmin.message_user(request, f"{project}: {error}", messages.WARNING)
+    except ExportLimitExceeded as error:
+        modeladmin.message_user(request, f"{project}: {error.message()}", messages.WARNING)
+    else:
+        if not isinstance(outcome, QueuedExport):
+            return outcome
+        message = _("%s: the file is being prepared. It will appear on the exports page of the study.")
+        modeladmin.message_user(request, message % project)
+    return None
 
 
-# Projects are annotation's rows, and annotation knows nothing of exports: the action is hung on from here.
+# annotation does not know about exports, so the action is added to its admin here.
 ProjectAdmin.actions = [export_projects]  # type: ignore[misc]
 ProjectAdmin.action_form = ExportActionForm
 
 
 @admin.register(ExportJob)
-class ExportJobAdmin(ReadOnly):
-    list_display = ["project", "what", "format", "asked_by", "asked_at", "state", "bytes"]
+class ExportJobAdmin(ReadOnlyAdmin):
+    place = 3
+    list_display = ["project", "what", "format", "requested_by", "requested_at", "state", "bytes"]
     list_filter = ["state", "what", "project"]
     search_fields = ["project__title", "project__slug", "name"]
-    list_select_related = ["project", "asked_by"]
-    date_hierarchy = "asked_at"
+    list_select_related = ["project", "requested_by"]
+    date_hierarchy = "requested_at"
 
 
 @admin.register(WebhookHost)
 class WebhookHostAdmin(admin.ModelAdmin):
-    """The servers that owners may send webhooks to. Taking one off the list ends deliveries to it at once."""
+    """The hosts that webhooks may be sent to; removing one stops deliveries to it at once."""
 
+    place = 6
     list_display = ["host", "port", "note", "created_at"]
     search_fields = ["host", "note"]
     date_hierarchy = "created_at"
@@ -204,8 +217,9 @@ class WebhookHostAdmin(admin.ModelAdmin):
 
 
 @admin.register(Webhook)
-class WebhookAdmin(ReadOnly):
-    list_display = ["url", "project", "on_version", "on_goal", "active", "told_version"]
+class WebhookAdmin(ReadOnlyAdmin):
+    place = 5
+    list_display = ["url", "project", "on_version", "on_goal", "active", "notified_version"]
     list_filter = ["active", "project"]
     search_fields = ["url", "project__title", "project__slug"]
     exclude = ["salt"]
@@ -213,7 +227,8 @@ class WebhookAdmin(ReadOnly):
 
 
 @admin.register(WebhookDelivery)
-class WebhookDeliveryAdmin(ReadOnly):
+class WebhookDeliveryAdmin(ReadOnlyAdmin):
+    place = 7
     list_display = ["uuid", "webhook", "event", "state", "attempts", "status", "created_at", "ended_at"]
     list_filter = ["state", "event"]
     search_fields = ["=uuid", "webhook__url"]
@@ -222,8 +237,8 @@ class WebhookDeliveryAdmin(ReadOnly):
 
 
 @admin.register(ExportPiece)
-class ExportPieceAdmin(ReadOnly):
-    """A megabyte of a file each, never loaded for a list."""
+class ExportPieceAdmin(ReadOnlyAdmin):
+    """Defer the content in lists: each row takes a megabyte."""
 
     list_display = ["job", "number"]
     exclude = ["content"]
@@ -234,14 +249,14 @@ class ExportPieceAdmin(ReadOnly):
 
 
 @admin.register(ComponentName)
-class ComponentNameAdmin(ReadOnly):
+class ComponentNameAdmin(ReadOnlyAdmin):
     list_display = ["project", "number", "name"]
     search_fields = ["name", "project__title", "project__slug"]
     list_select_related = ["project"]
 
 
 @admin.register(ComponentNumbers)
-class ComponentNumbersAdmin(ReadOnly):
+class ComponentNumbersAdmin(ReadOnlyAdmin):
     list_display = ["snapshot", "numbers"]
     exclude = ["profile", "landmarks"]
     list_select_related = ["snapshot"]

@@ -3,4 +3,4 @@ from django.apps import AppConfig
 
 class ModellingConfig(AppConfig):
     name = "modelling"
-    verbose_name = "Judgements become scores"
+    verbose_name = "Models, exports and webhooks"

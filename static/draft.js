@@ -1,31 +1,31 @@
-// Keeps a text that was typed or sent until its answer stands beside it: whose session has ended is led to the login
-// first, and would find the box empty. It is kept for this tab only, by the browser.
+// Keeps typed text in this tab until its result is shown: if the session has ended, the user is sent to the login page
+// first and would come back to an empty box.
 (() => {
   "use strict";
   const form = document.querySelector("form[data-draft]");
   const box = form.querySelector("textarea");
   const fields = [...form.querySelectorAll("textarea, select")];
-  const place = `draft:${window.location.pathname}`;
+  const key = `draft:${window.location.pathname}`;
 
-  // A browser may refuse to keep anything; the page works all the same.
-  const attempt = (deed) => {
+  // The browser may forbid storage; the page works without it.
+  const attempt = (action) => {
     try {
-      return deed();
+      return action();
     } catch {
       return null;
     }
   };
 
-  const keep = () => {
+  const save = () => {
     const values = Object.fromEntries(fields.map((field) => [field.name, field.value]));
-    attempt(() => sessionStorage.setItem(place, JSON.stringify(values)));
+    attempt(() => sessionStorage.setItem(key, JSON.stringify(values)));
   };
 
-  const kept = attempt(() => JSON.parse(sessionStorage.getItem(place)));
-  attempt(() => sessionStorage.removeItem(place));
-  if (kept && !box.value) {
-    for (const field of fields) field.value = kept[field.name] ?? "";
+  const saved = attempt(() => JSON.parse(sessionStorage.getItem(key)));
+  attempt(() => sessionStorage.removeItem(key));
+  if (saved && !box.value) {
+    for (const field of fields) field.value = saved[field.name] ?? "";
   }
-  form.addEventListener("submit", keep);
-  window.addEventListener("pagehide", () => { if (box.value !== box.defaultValue) keep(); });
+  form.addEventListener("submit", save);
+  window.addEventListener("pagehide", () => { if (box.value !== box.defaultValue) save(); });
 })();

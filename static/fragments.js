@@ -1,26 +1,26 @@
-// Fills each element that names a fragment: <div data-fragment="/address" hidden>. What is not ready yet is asked for
-// again a few times; what never comes leaves no trace.
+// Loads the fragment that an element names: <div data-fragment="/address" hidden>. A fragment that is not ready (202) is
+// requested again a few times; if it never is, the element stays hidden.
 (() => {
   "use strict";
-  const PAUSE = 15000;
-  const TRIES = 8;
-  const NOT_YET = 202;
+  const DELAY = 15000;
+  const ATTEMPTS = 8;
+  const NOT_READY = 202;
 
-  const fill = async (place, tries) => {
-    let answer;
+  const load = async (element, attempts) => {
+    let response;
     try {
-      answer = await fetch(place.dataset.fragment, { headers: { Accept: "text/html" } });
+      response = await fetch(element.dataset.fragment, { headers: { Accept: "text/html" } });
     } catch {
       return;
     }
-    if (answer.status === NOT_YET && tries > 1) {
-      window.setTimeout(() => fill(place, tries - 1), PAUSE);
-    } else if (answer.status === 200) {
-      const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-      place.replaceChildren(...document.adoptNode(parsed.body).childNodes);
-      place.hidden = false;
+    if (response.status === NOT_READY && attempts > 1) {
+      window.setTimeout(() => load(element, attempts - 1), DELAY);
+    } else if (response.status === 200) {
+      const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+      element.replaceChildren(...document.adoptNode(parsed.body).childNodes);
+      element.hidden = false;
     }
   };
 
-  document.querySelectorAll("[data-fragment]").forEach((place) => fill(place, TRIES));
+  document.querySelectorAll("[data-fragment]").forEach((element) => load(element, ATTEMPTS));
 })();

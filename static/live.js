@@ -1,51 +1,52 @@
-// Keeps a dashboard current: a socket says that something changed, the page then fetches that part by HTTP.
-// Messages are only hints; when the socket breaks, it is opened again with growing pauses and the page caught up.
+// Keeps a dashboard current. A WebSocket message says that something changed; the page then fetches that part by HTTP.
+// Messages are hints only: when the socket breaks it reconnects with growing delays, and the page catches up.
 (() => {
   "use strict";
   const live = document.getElementById("live");
   if (!live) return;
 
-  const FIRST_PAUSE = 500;
-  const LONGEST_PAUSE = 15000;
-  const LONGEST_SILENCE = 45000; // the server repeats itself every 30 seconds; a dead network says nothing at all
-  const SAY_AFTER = 5000;
-  const TOO_MANY = 4429; // as in modelling/live.py
-  const note = document.getElementById("live-paused");
-  const crowded = document.getElementById("live-crowded");
-  let pause = FIRST_PAUSE;
-  const AGES_AFTER = 60000; // who is at work now changes with time alone
-  const { revision, labels, mark, changed: byHand } = live.dataset;
-  let shown = { revision: Number(revision), labels: Number(labels), mark, changed: Number(byHand) };
+  const FIRST_DELAY = 500;
+  const LONGEST_DELAY = 15000;
+  const LONGEST_SILENCE = 45000; // the server repeats its state every 30 seconds
+  const FETCH_TIMEOUT = 30000; // a request that never ends would block all later ones
+  const NOTICE_DELAY = 5000;
+  const REFRESH_AFTER = 60000; // some facts, such as who is active now, change with time alone
+  const TOO_MANY = 4429; // as in modelling/web/live.py
+  const pausedNotice = document.getElementById("live-paused");
+  const crowdedNotice = document.getElementById("live-crowded");
+  const { revision, labels, mark, changed: lastChange } = live.dataset;
+  let shown = { revision: Number(revision), labels: Number(labels), mark, changed: Number(lastChange) };
+  let delay = FIRST_DELAY;
   let fetchedAt = Date.now();
-  let wanted = null; // the part to fetch next: "status" or the whole live part, "1"
+  let nextPart = null; // the part to fetch next: "status", or "1" for the whole live part
   let fetching = false;
-  let ready = null; // the newest live part, until no hand is on the page
+  let ready = null; // the newest live part, kept until the user is not using the page
   let pressed = false;
-  let saying = null;
+  let noticeTimer = null;
 
-  // A question that came by POST does not stand in the address: it is asked again as it was, whatever is typed since.
-  const question = document.querySelector("form[data-asked]");
-  const asked = question && new FormData(question);
+  // A query sent by POST is not in the address: the same query is sent again, even if the user has typed something else since.
+  const submittedForm = document.querySelector("form[data-submitted]");
+  const submitted = submittedForm && new FormData(submittedForm);
 
-  // A page about one version need not be fetched again for every judgement: only the lines about its freshness. What
-  // somebody changed by hand (a name, a state, a person erased) may be anywhere on it.
-  const partFor = (told) => {
-    const same = (...names) => names.every((name) => told[name] === shown[name]);
+  // A page about one version fetches only its status for each new judgement. A change by a user (a name, a state, an
+  // erased person) may affect any part of the page.
+  const partFor = (state) => {
+    const same = (...names) => names.every((name) => state[name] === shown[name]);
     const followsVersion = live.dataset.follows === "revision";
     if (same("revision", "labels", "mark", "changed")) {
-      return !followsVersion && Date.now() - fetchedAt >= AGES_AFTER ? "1" : null;
+      return !followsVersion && Date.now() - fetchedAt >= REFRESH_AFTER ? "1" : null;
     }
-    return followsVersion && told.revision > 0 && same("revision", "changed") ? "status" : "1";
+    return followsVersion && state.revision > 0 && same("revision", "changed") ? "status" : "1";
   };
 
   const refresh = async (part) => {
-    if (wanted !== "1") wanted = part;
+    if (nextPart !== "1") nextPart = part;
     if (fetching) return;
     fetching = true;
-    while (wanted) {
-      const now = wanted;
-      wanted = null;
-      await fetchPart(now);
+    while (nextPart) {
+      const current = nextPart;
+      nextPart = null;
+      await fetchPart(current);
     }
     fetching = false;
   };
@@ -55,35 +56,36 @@
     try {
       const address = new URL(window.location.href);
       address.searchParams.set("fragment", part);
-      const how = asked && part !== "status" ? { method: "POST", body: asked } : {};
-      const answer = await fetch(address, { ...how, headers: { Accept: "text/html" } });
-      if (answer.redirected || answer.status === 404) window.location.reload(); // logged out, or no longer a member
-      else if (answer.ok) take(part, await answer.text());
-      else shown = {}; // the next message asks again
+      const request = submitted && part !== "status" ? { method: "POST", body: submitted } : {};
+      const signal = AbortSignal.timeout(FETCH_TIMEOUT);
+      const response = await fetch(address, { ...request, headers: { Accept: "text/html" }, signal });
+      if (response.redirected || response.status === 404) window.location.reload(); // logged out or no longer a member
+      else if (response.ok) show(part, await response.text());
+      else shown = {}; // the next message fetches again
     } catch {
       shown = {};
     }
   };
 
-  // The lines about freshness are changed at once, the rest when no hand is on it.
-  const take = (part, html) => {
+  // The status lines are replaced at once, the rest when the user is not using it.
+  const show = (part, html) => {
     const fresh = document.adoptNode(new DOMParser().parseFromString(html, "text/html").body);
     const status = fresh.querySelector("#status");
-    const old = document.getElementById("status");
-    if (status && old) old.replaceWith(part === "status" ? status : status.cloneNode(true));
+    const oldStatus = document.getElementById("status");
+    if (status && oldStatus) oldStatus.replaceWith(part === "status" ? status : status.cloneNode(true));
     if (part === "status") return;
     ready = fresh;
     replace();
   };
 
-  // A button that is being pressed, or a list that is open, must not be taken away under the hand.
+  // A button that is being pressed, or a list that is open, must not disappear.
   const replace = () => {
     const active = document.activeElement;
     if (!ready || pressed || (active.matches("select") && live.contains(active))) return;
     const fresh = ready;
     ready = null;
     const selection = active.matches("input, textarea") ? [active.selectionStart, active.selectionEnd] : null;
-    keep(fresh);
+    preserve(fresh);
     live.replaceChildren(...fresh.childNodes);
     if (active !== document.activeElement && live.contains(active)) {
       active.focus({ preventScroll: true });
@@ -92,19 +94,19 @@
     document.dispatchEvent(new CustomEvent("live:replaced"));
   };
 
-  const soon = () => window.setTimeout(replace, 0);
+  const replaceSoon = () => window.setTimeout(replace, 0);
   document.addEventListener("pointerdown", () => { pressed = true; }, true);
   for (const name of ["pointerup", "pointercancel"]) {
-    document.addEventListener(name, () => { pressed = false; soon(); }, true);
+    document.addEventListener(name, () => { pressed = false; replaceSoon(); }, true);
   }
-  live.addEventListener("focusout", soon);
-  live.addEventListener("change", soon);
+  live.addEventListener("focusout", replaceSoon);
+  live.addEventListener("change", replaceSoon);
 
-  // What a script has drawn stays and is drawn over; what was unfolded stays unfolded; a form in use stays as it is.
-  const keep = (fresh) => {
-    for (const spot of fresh.querySelectorAll("[data-keep]")) {
-      const kept = document.getElementById(spot.id);
-      if (kept) spot.replaceWith(kept);
+  // Drawn figures, open <details> and forms in use are carried over to the new part.
+  const preserve = (fresh) => {
+    for (const placeholder of fresh.querySelectorAll("[data-keep]")) {
+      const kept = document.getElementById(placeholder.id);
+      if (kept) placeholder.replaceWith(kept);
     }
     for (const open of live.querySelectorAll("details[id][open]")) {
       const again = fresh.querySelector(`#${CSS.escape(open.id)}`);
@@ -116,67 +118,67 @@
     }
   };
 
-  // The forms of a part by what they do and their number among those that do the same.
+  // The forms of a part by method and action, numbered among those that share both.
   const formsIn = (part) => {
     const found = new Map();
     for (const form of part.querySelectorAll("form")) {
-      const does = `${form.method} ${form.getAttribute("action")}`;
-      const before = [...found.keys()].filter((name) => name.startsWith(`${does} #`)).length;
-      found.set(`${does} #${before}`, form);
+      const target = `${form.method} ${form.getAttribute("action")}`;
+      const before = [...found.keys()].filter((name) => name.startsWith(`${target} #`)).length;
+      found.set(`${target} #${before}`, form);
     }
     return found;
   };
 
-  const inUse = (form) => form.contains(document.activeElement) || [...form.elements].some(changed);
+  const inUse = (form) => form.contains(document.activeElement) || [...form.elements].some(isChanged);
 
-  const changed = (field) => {
+  const isChanged = (field) => {
     if (field.matches("select")) return [...field.options].some((option) => option.selected !== option.defaultSelected);
     if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
     return field.matches("input, textarea") && field.value !== field.defaultValue;
   };
 
-  // Said only after a while: a short break heals before anybody reads about it.
-  const paused = (now) => {
-    live.dataset.state = now ? "paused" : "live";
-    window.clearTimeout(saying);
-    saying = now ? window.setTimeout(() => { note.hidden = false; }, SAY_AFTER) : null;
-    if (!now) note.hidden = true;
+  // The notice appears after a delay: short interruptions need none.
+  const setPaused = (paused) => {
+    live.dataset.state = paused ? "paused" : "live";
+    window.clearTimeout(noticeTimer);
+    noticeTimer = paused ? window.setTimeout(() => { pausedNotice.hidden = false; }, NOTICE_DELAY) : null;
+    if (!paused) pausedNotice.hidden = true;
   };
 
   const connect = () => {
     const scheme = window.location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${window.location.host}${live.dataset.socket}`);
-    let over = false;
-    let spoke = false;
-    let silence = null;
-    const lost = (event) => {
-      if (over) return;
-      over = true;
-      window.clearTimeout(silence);
+    let closed = false;
+    let received = false;
+    let silenceTimer = null;
+    const disconnected = (event) => {
+      if (closed) return;
+      closed = true;
+      window.clearTimeout(silenceTimer);
       socket.close();
-      crowded.hidden = event?.code !== TOO_MANY;
-      if (!crowded.hidden) paused(false);
-      else if (saying === null) paused(true);
-      if (!spoke) refresh("status"); // whoever has logged out elsewhere is led to the door
-      window.setTimeout(connect, pause * (0.5 + Math.random()));
-      pause = Math.min(pause * 2, LONGEST_PAUSE);
+      crowdedNotice.hidden = event?.code !== TOO_MANY;
+      if (!crowdedNotice.hidden) setPaused(false);
+      else if (noticeTimer === null) setPaused(true);
+      if (!received) refresh("status"); // redirects to the login page if the session has ended
+      window.setTimeout(connect, delay * (0.5 + Math.random()));
+      delay = Math.min(delay * 2, LONGEST_DELAY);
     };
-    silence = window.setTimeout(() => lost(), LONGEST_SILENCE);
+    silenceTimer = window.setTimeout(() => disconnected(), LONGEST_SILENCE);
     socket.addEventListener("message", (event) => {
-      if (over) return;
-      spoke = true;
-      crowded.hidden = true;
-      window.clearTimeout(silence);
-      silence = window.setTimeout(() => lost(), LONGEST_SILENCE);
-      pause = FIRST_PAUSE; // a server that speaks is well; one that only opens the door may be not
-      paused(false);
-      const told = JSON.parse(event.data);
-      const part = partFor(told);
-      shown = told;
+      if (closed) return;
+      received = true;
+      crowdedNotice.hidden = true;
+      window.clearTimeout(silenceTimer);
+      silenceTimer = window.setTimeout(() => disconnected(), LONGEST_SILENCE);
+      delay = FIRST_DELAY; // only a message shows that the server works: a socket can open and close at once
+      setPaused(false);
+      const state = JSON.parse(event.data);
+      const part = partFor(state);
+      shown = state;
       if (part) refresh(part);
     });
-    socket.addEventListener("close", lost);
-    window.addEventListener("offline", lost, { once: true });
+    socket.addEventListener("close", disconnected);
+    window.addEventListener("offline", disconnected, { once: true });
   };
 
   connect();

@@ -1,4 +1,4 @@
-"""A command run as the command line runs it, in this process: what it printed and the code it ended with."""
+"""Run a command in this process as the command line does; return its output and exit code."""
 
 import json
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ from django.core.management import ManagementUtility
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     code: int
     out: str
     err: str
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The one JSON object on standard output."""
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
+        """Parse the JSON object on standard output."""
+        result = json.loads(self.out)
+        assert isinstance(result, dict)
+        return result
 
 
 @dataclass(frozen=True)
 class CommandLine:
     capture: pytest.CaptureFixture[str]
 
-    def __call__(self, *words: object) -> Ended:
-        """`manage.py` with these words. The test's connection stays open, as it belongs to the test."""
+    def __call__(self, *arguments: object) -> CommandResult:
+        """Run `manage.py` with these arguments. The test's database connection stays open."""
         self.capture.readouterr()
         code: object = 0
         with patch("django.core.management.base.connections.close_all"):
             try:
-                ManagementUtility(["manage.py", *map(str, words)]).execute()
-            except SystemExit as ended:
-                code = ended.code or 0
+                ManagementUtility(["manage.py", *map(str, arguments)]).execute()
+            except SystemExit as error:
+                code = error.code or 0
         assert isinstance(code, int)
-        return Ended(code, *self.capture.readouterr())
+        return CommandResult(code, *self.capture.readouterr())

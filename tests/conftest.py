@@ -1,7 +1,9 @@
-"""The stage: one database without its guard only while it is emptied, and a small cast with reasons to exist."""
+"""Fixtures of all tests: a clean database, and the people and the study that most tests use."""
 
 import asyncio
+import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,58 +12,77 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
-from annotation import append_only, services
+from annotation import event_log, services
+from annotation.http import throttling
 from annotation.models import Item, Membership, Project, User, Worker
+from benchmarks.load.installation import TEMPLATE_VARIABLE
 
 T = TypeVar("T")
+# Random examples only in drills; otherwise every run tests the same examples, however slow the machine.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize=os.environ.get("DRILLS") != "long", database=None
+)
+hypothesis.settings.load_profile("tests")
 PASSWORD = "correct horse battery staple"
+TEMPLATE = pytest.StashKey[str]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that touches rows can be chosen by `-m database`, to run it on the other database too."""
-    for item in items:
-        if {"db", "transactional_db"} & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("django_db"):
-            item.add_marker("database")
+def pytest_configure(config: pytest.Config) -> None:
+    """Create one template data folder for all processes of this run."""
+    if TEMPLATE_VARIABLE not in os.environ:
+        os.environ[TEMPLATE_VARIABLE] = config.stash[TEMPLATE] = tempfile.mkdtemp(prefix="concord-template-")
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     shutil.rmtree(settings.DATA_DIR, ignore_errors=True)
+    if folder := session.config.stash.get(TEMPLATE, ""):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def events_may_be_emptied_between_tests() -> Iterator[None]:
-    """A test with real commits is cleaned up by deleting every row; only for that moment is the guard released."""
+def keep_priority() -> Iterator[None]:
+    """Do not let `update_models` lower the priority of the tests that follow it in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "nice", lambda _: 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def allow_flushing_events() -> Iterator[None]:
+    """Remove the append-only triggers only while a test's committed rows are deleted."""
     tear_down = TransactionTestCase._fixture_teardown
 
-    def released(self: TransactionTestCase) -> None:
-        append_only.release(connection)
+    def without_triggers(self: TransactionTestCase) -> None:
+        event_log.drop_triggers(connection)
         tear_down(self)
-        append_only.guard(connection)
+        event_log.create_triggers(connection)
 
-    TransactionTestCase._fixture_teardown = released
+    TransactionTestCase._fixture_teardown = without_triggers
     yield
     TransactionTestCase._fixture_teardown = tear_down
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_sent_anything_yet() -> None:
+def reset_throttles() -> None:
     cache.clear()
+    throttling.memory.clear()
 
 
 @pytest.fixture
-def no_minute_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For whoever counts requests: a test that sends many must not happen to send some of them in the next minute."""
-    monkeypatch.setattr("annotation.throttling.time", SimpleNamespace(time=lambda: 1_000_000.5))
+def frozen_throttle_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock of the rate limits, so that no test runs into the next window."""
+    monkeypatch.setattr("annotation.http.throttling.time", SimpleNamespace(time=lambda: 1_000_000.5))
 
 
 @pytest.fixture(autouse=True)
-def a_data_folder_of_its_own(settings: Any, tmp_path: Path) -> None:
+def temporary_data_folder(settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
 
 
@@ -70,10 +91,10 @@ def rng() -> Random:
     return Random(1)
 
 
-def run_apart(story: Coroutine[Any, Any, T]) -> T:
-    """The result of this coroutine, run in a thread of its own: a browser test may have left a loop in this one."""
+def run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a new thread: a browser test may have left an event loop in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, story).result(timeout=60)
+        return thread.submit(asyncio.run, coroutine).result(timeout=300)
 
 
 def make_user(name: str, **fields: object) -> User:
@@ -116,7 +137,7 @@ def stranger(db: None) -> User:
 
 @pytest.fixture
 def project(owner: User) -> Project:
-    """An open study of four cats and three dogs."""
+    """An open study with four items about cats and three about dogs."""
     project = services.create_project(owner=owner, slug="pets", title="Pets", state="open", update_batch=1)
     make_items(project, ["Cats purr.", "Cats sleep all day.", "Cats keep mice away.", "Cats are clean."], "cats")
     make_items(project, ["Dogs are loyal.", "Dogs guard the house.", "Dogs need walks."], "dogs")
@@ -130,7 +151,7 @@ def worker(project: Project) -> Worker:
 
 @pytest.fixture
 def judge(rng: Random) -> Callable[..., services.Receipt]:
-    """judge(worker, "left"): the worker's next pair answered, through the same services as the browser's."""
+    """Return a function that answers a worker's next pair through the services that the views call."""
 
     def answer(worker: Worker, choice: str = "left", **more: object) -> services.Receipt:
         pairs = services.lease_pairs(worker=worker, rng=rng)
@@ -144,17 +165,17 @@ def judge(rng: Random) -> Callable[..., services.Receipt]:
 
 @pytest.fixture
 def log_in() -> Callable[[User], Client]:
-    def client_of(user: User) -> Client:
+    def logged_in_client(user: User) -> Client:
         client = Client()
         client.force_login(user)
         return client
 
-    return client_of
+    return logged_in_client
 
 
 @pytest.fixture
 def worker_client(project: Project) -> Client:
-    """A browser that has joined the study."""
+    """The client of a worker who has joined the study."""
     client = Client()
     client.post(f"/s/{project.slug}/join/", {"consent": "on"})
     return client

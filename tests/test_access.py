@@ -1,4 +1,4 @@
-"""Who may reach which address, by which method. An address that is not in the table fails the test."""
+"""Access by role, URL and method. A URL that is not in the table fails the test."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,14 +9,15 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from annotation import services
 from annotation.models import Item, Project, User, Worker
 from tests.modelling.api.rights import API, DOCUMENTS
+from tests.modelling.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
 
 ROLES = ["anonymous", "worker", "stranger", "viewer", "analyst", "owner", "staff"]
-REFUSALS = {302, 403, 404, 405}  # a method that is not in the table is never answered
+REFUSALS = {302, 403, 404, 405}  # expected for methods that are not in the table
 
-# Status for each role, in the order of ROLES. 302 to the log-in page for those without a session; 404 for a project
-# that is not theirs; 403 for a member whose role is too low; 422 or 404 where the role is enough and the request empty.
+# The status for each role, in the order of ROLES: 302 to the log-in page without a session, 404 for non-members, 403
+# for members with a lower role, 422 or 404 if the role suffices but the request is empty.
 OPEN = [200] * 7
 MEMBERS = [302, 302, 404, 200, 200, 200, 200]
 ANALYSTS = [302, 302, 404, 403, 200, 200, 200]
@@ -25,13 +26,13 @@ LOGGED_IN = [302, 302, 200, 200, 200, 200, 200]
 
 
 def empty(row: list[int], status: int) -> list[int]:
-    """The same rights, where an allowed request without content is refused with this status."""
+    """Return the same rights with this status for an allowed request without content."""
     return [status if code == 200 else code for code in row]
 
 
 TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "healthz"): OPEN,
-    ("GET", "readyz"): empty(OPEN, 503),  # no updater runs beside this test
+    ("GET", "readyz"): empty(OPEN, 503),  # no updater is running
     ("GET", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
     ("POST", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
     ("POST", "accounts/logout/"): [302] * 7,
@@ -40,37 +41,84 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "accounts/reset/"): OPEN,
     ("POST", "accounts/reset/"): OPEN,
     ("GET", "accounts/reset/sent/"): OPEN,
-    ("GET", "accounts/reset/<uidb64>/<token>/"): empty(OPEN, 410),  # no such link was ever sent
+    ("GET", "accounts/reset/<uidb64>/<token>/"): empty(OPEN, 410),  # unknown link
     ("POST", "accounts/reset/<uidb64>/<token>/"): empty(OPEN, 410),
     ("GET", "invitations/<slug:token>/"): empty(OPEN, 404),
     ("POST", "invitations/<slug:token>/"): empty(OPEN, 404),
     ("GET", ""): OPEN,
     ("GET", "s/<slug:slug>/"): OPEN,
     ("GET", "s/<slug:slug>/join/"): [302] * 7,
-    ("POST", "s/<slug:slug>/join/"): [422, 302, 422, 422, 422, 422, 422],
+    ("POST", "s/<slug:slug>/join/"): [302] * 7,
+    ("GET", "s/<slug:slug>/questions/"): [302] * 7,
+    ("POST", "s/<slug:slug>/questions/"): [302] * 7,
     ("GET", "s/<slug:slug>/own-view/"): [401, 202, 401, 401, 401, 401, 401],
     ("GET", "s/<slug:slug>/task/"): [401, 200, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/judgements/"): [401, 400, 401, 401, 401, 401, 401],
     ("POST", "s/<slug:slug>/retractions/"): [401, 400, 401, 401, 401, 401, 401],
-    ("GET", "r/<slug:slug>/"): empty(OPEN, 404),  # not opened by its owner
+    ("GET", "s/<slug:slug>/decline/"): [302] * 7,
+    ("POST", "s/<slug:slug>/decline/"): [200, 302, 200, 200, 200, 200, 200],
+    ("GET", "s/<slug:slug>/finish/"): [302, 403, 302, 302, 302, 302, 302],
+    ("POST", "s/<slug:slug>/finish/"): [302, 403, 302, 302, 302, 302, 302],
+    ("GET", "s/<slug:slug>/offline/"): [404, 200, 404, 404, 404, 404, 404],
+    ("GET", "s/<slug:slug>/service-worker.js"): OPEN,
+    ("POST", "s/<slug:slug>/stop/"): [302] * 7,
+    ("POST", "s/<slug:slug>/resume/"): [302] * 7,
+    ("GET", "s/<slug:slug>/return/"): OPEN,
+    ("POST", "s/<slug:slug>/return/"): empty(OPEN, 422),
+    ("POST", "s/<slug:slug>/leave/"): OPEN,
+    ("GET", "s/<slug:slug>/data/"): [302, 200, 302, 302, 302, 302, 302],
+    ("POST", "s/<slug:slug>/data/delete/"): [302, 422, 302, 302, 302, 302, 302],
+    ("GET", "s/<slug:slug>/data/my-data.json"): [302, 200, 302, 302, 302, 302, 302],
+    ("GET", "s/<slug:slug>/data/my-answers.csv"): [302, 200, 302, 302, 302, 302, 302],
+    ("GET", "s/<slug:slug>/prepare/"): [302] * 7,
+    ("POST", "s/<slug:slug>/prepare/"): [302] * 7,
+    ("GET", "s/<slug:slug>/mturk/"): empty(OPEN, 404),  # the study recruits on no platform
+    ("POST", "hooks/prolific/<slug:slug>/"): empty(OPEN, 404),
+    ("GET", "r/<slug:slug>/"): empty(OPEN, 404),  # the ranking is not public
     ("GET", "accounts/tokens/"): LOGGED_IN,
     ("POST", "accounts/tokens/"): empty(LOGGED_IN, 422),
-    ("POST", "accounts/tokens/<int:pk>/revoke/"): empty(LOGGED_IN, 404),  # of another person, or nobody's
+    ("POST", "accounts/tokens/<int:pk>/revoke/"): empty(LOGGED_IN, 404),  # no such token
     **{("GET", route): OPEN for route in DOCUMENTS},
     ("GET", "projects/"): LOGGED_IN,
+    ("POST", "text-preview/"): LOGGED_IN,  # writes nothing
     ("GET", "projects/new/"): LOGGED_IN,
     ("POST", "projects/new/"): empty(LOGGED_IN, 422),
     ("GET", "projects/<slug:slug>/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/link/"): MEMBERS,
     ("GET", "projects/<slug:slug>/settings/"): OWNERS,
     ("POST", "projects/<slug:slug>/settings/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/questions/"): OWNERS,
+    ("POST", "projects/<slug:slug>/questions/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/state/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/state/"): empty(OWNERS, 422),
+    ("GET", "projects/<slug:slug>/recruitment/"): OWNERS,
+    ("POST", "projects/<slug:slug>/recruitment/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/preparation/"): OWNERS,
+    ("POST", "projects/<slug:slug>/preparation/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/participants/"): OWNERS,
+    ("POST", "projects/<slug:slug>/participants/<slug:code>/end/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/participants/<slug:kind>.csv"): empty(OWNERS, 404),  # no platform
+    ("GET", "projects/<slug:slug>/passport/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/passport/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/copy/"): OWNERS,
     ("POST", "projects/<slug:slug>/copy/"): empty(OWNERS, 422),
     ("POST", "projects/<slug:slug>/archive/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/delete/"): OWNERS,
     ("POST", "projects/<slug:slug>/delete/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/preview/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/preview/"): empty(MEMBERS, 302),  # writes nothing
+    ("GET", "projects/<slug:slug>/preview/pairs/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/preview/questions/"): empty(MEMBERS, 302),  # there are no questions
+    ("POST", "projects/<slug:slug>/preview/questions/"): empty(MEMBERS, 302),
+    ("GET", "projects/<slug:slug>/preview/thanks/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/trial/"): ANALYSTS,
+    ("GET", "projects/<slug:slug>/trial/task/"): ANALYSTS,
+    ("POST", "projects/<slug:slug>/trial/task/"): ANALYSTS,
+    ("POST", "projects/<slug:slug>/trial/judgements/"): empty(ANALYSTS, 400),
+    ("POST", "projects/<slug:slug>/trial/retractions/"): empty(ANALYSTS, 400),
+    ("POST", "projects/<slug:slug>/trial/restart/"): empty(ANALYSTS, 302),
+    ("POST", "projects/<slug:slug>/workers/<slug:code>/exclude/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/workers/<slug:code>/include/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/workers/<slug:code>/erase/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/members/"): OWNERS,
     ("POST", "projects/<slug:slug>/members/"): empty(OWNERS, 422),
@@ -91,7 +139,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/workers/"): MEMBERS,
     ("GET", "projects/<slug:slug>/workers/<slug:code>/"): MEMBERS,
     ("GET", "projects/<slug:slug>/components/"): MEMBERS,
-    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),  # files wait for the first version
+    ("GET", "projects/<slug:slug>/components.csv"): empty(ANALYSTS, 404),  # there is no version yet
     ("GET", "projects/<slug:slug>/workers.csv"): empty(ANALYSTS, 404),
     ("GET", "projects/<slug:slug>/workers/<slug:code>/preferences.csv"): empty(ANALYSTS, 404),
     ("GET", "projects/<slug:slug>/workers/<slug:code>/judgements.csv"): empty(ANALYSTS, 404),
@@ -102,7 +150,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/exports/"): empty(ANALYSTS, 422),
     ("GET", "projects/<slug:slug>/exports/<int:number>/"): empty(ANALYSTS, 404),
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
-    ("POST", "projects/<slug:slug>/new-argument/"): MEMBERS,  # a question; nothing is written
+    ("POST", "projects/<slug:slug>/new-argument/"): MEMBERS,  # writes nothing
+    ("GET", "projects/<slug:slug>/reliability/"): MEMBERS,
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
     ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/"): MEMBERS,
@@ -122,6 +171,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/webhooks/<int:pk>/test/"): empty(OWNERS, 404),
     ("POST", "projects/<slug:slug>/webhooks/<int:pk>/remove/"): empty(OWNERS, 404),
 }
+TESTED_WITH_EVERY_METHOD = ("anonymous", "worker", "owner")  # a method refused to owners is refused to all members
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -129,7 +179,7 @@ def routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterat
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            if route != "admin/":  # Django's own: tested as a whole below
+            if route != "admin/":  # tested below
                 yield from routes(pattern.url_patterns, route)
         else:
             yield route
@@ -155,15 +205,16 @@ def address(route: str, project: Project) -> str:
         "<uidb64>": "MQ",
         "<token>": "never-sent",
         "<slug:token>": "never-sent",
-        "<slug:code>": Worker.objects.filter(project=project).first().code,
+        "<slug:kind>": "approve",
+        "<slug:code>": Worker.objects.filter(project=project).latest("pk").code,
     }
     for part, value in values.items():
         route = route.replace(part, value)
     return f"/{route}"
 
 
-def test_every_address_is_in_the_table() -> None:
-    """Those of the API have a table of their own: a browser's session opens none of them."""
+def test_every_url_is_in_the_table() -> None:
+    """The API has its own table."""
     assert {route for _, route in TABLE} | {route for _, route in API} == set(ROUTES)
 
 
@@ -172,6 +223,8 @@ def test_each_role_gets_what_the_table_says(route: str, project: Project, client
     where = address(route, project)
     for method in METHODS:
         for position, role in enumerate(ROLES):
+            if (method, route) not in TABLE and role not in TESTED_WITH_EVERY_METHOD:
+                continue
             answer = clients[role].generic(method, where, content_type="application/x-www-form-urlencoded")
             allowed = {TABLE[method, route][position]} if (method, route) in TABLE else REFUSALS
             assert answer.status_code in allowed, f"{role} {method} {where}: {answer.status_code}"
@@ -179,7 +232,22 @@ def test_each_role_gets_what_the_table_says(route: str, project: Project, client
                 assert answer["Location"].startswith("/accounts/login/?next=")
 
 
-# In an archived project only what reads, protects people or ends the project can be done.
+NOT_FOUND = [
+    "projects/<slug:slug>/exports/<int:number>/",  # no export was requested
+    "projects/<slug:slug>/participants/<slug:kind>.csv",  # the study recruits on no platform
+]
+
+
+@pytest.mark.both_databases
+def test_every_page_of_a_study_with_a_version_responds(project: Project, clients: dict[str, Client]) -> None:
+    make_fitted_study(project)
+    for method, route in TABLE:
+        if method == "GET" and route.startswith("projects/") and route not in NOT_FOUND:
+            response = clients["owner"].get(address(route, project), follow=True)
+            assert response.status_code == 200, f"{route}: {response.status_code}"
+
+
+# POST requests that an archived project still allows.
 STILL_ALLOWED = ["archive", "copy", "delete", "erase", "exports", "members", "new-argument", "withdraw"]
 
 
@@ -187,12 +255,12 @@ STILL_ALLOWED = ["archive", "copy", "delete", "erase", "exports", "members", "ne
 def test_an_archived_project_is_read_only(route: str, project: Project, clients: dict[str, Client]) -> None:
     services.archive_project(project=project, user=None, archived=True)
     answer = clients["owner"].post(address(route, project))
-    may = any(route.endswith(f"/{what}/") for what in STILL_ALLOWED)
-    assert answer.status_code == (TABLE["POST", route][5] if may else 409)
+    allowed = any(route.endswith(f"/{what}/") for what in STILL_ALLOWED)
+    assert answer.status_code == (TABLE["POST", route][5] if allowed else 409)
 
 
 @pytest.mark.parametrize("role", ["anonymous", "worker", "stranger", "viewer", "analyst", "owner"])
-def test_only_staff_see_the_administration(role: str, clients: dict[str, Client]) -> None:
+def test_only_staff_can_open_the_admin(role: str, clients: dict[str, Client]) -> None:
     for where in (
         "/admin/",
         "/admin/annotation/judgement/",

@@ -1,1 +1,1 @@
-"""What comes in from browsers, checked and explained in plain words."""
+"""Forms and field validation for researchers' and workers' input."""

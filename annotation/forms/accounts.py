@@ -1,28 +1,22 @@
-"""Accounts of researchers: made through an invitation, and helped back in when a password is forgotten."""
+"""Forms for accounts, passwords, members and invitations."""
 
 from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm, UserCreationForm
-from django.utils.translation import gettext_lazy as _
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from annotation import letters
 from annotation.models import Membership, User
+from annotation.services import email
 
+PASSWORD_RULES = gettext_lazy(
+    "At least 12 characters. Not only digits, no common password, and not similar to your name."
+)
 
-class InvitationForm(forms.Form):
-    """The role of whoever comes by the link, and where to send it."""
-
-    role = forms.ChoiceField(label=_("role"), choices=Membership.Role.choices, initial=Membership.Role.VIEWER)
-    email = forms.EmailField(
-        label=_("e-mail address"),
-        required=False,
-        max_length=254,
-        help_text=_("The link is sent there. Without one, you pass it on yourself."),
-    )
-
-
-PASSWORD_RULES = _("At least 12 characters, not only digits, no common password, nothing like your name.")
+# Says less than Django's message: it should not confirm that a person has an account.
+NAME_UNAVAILABLE = gettext_lazy("This username cannot be used. Choose another.")
 
 
 class NewAccountForm(UserCreationForm):
@@ -33,9 +27,10 @@ class NewAccountForm(UserCreationForm):
     class Meta:
         model = User
         fields = ["username", "email"]
+        error_messages = {"username": {"unique": NAME_UNAVAILABLE}}
         help_texts = {
-            "username": _("Letters, digits and @ . + - _ only."),
-            "email": _("For a new password, should you forget yours."),
+            "username": gettext_lazy("Letters, digits and @ . + - _ only."),
+            "email": gettext_lazy("Used if you forget your password."),
         }
 
 
@@ -46,11 +41,48 @@ class NewPasswordForm(SetPasswordForm):
 
 
 class ChangePasswordForm(NewPasswordForm, PasswordChangeForm):
-    """The same, for who knows the old one."""
+    """New password with the old one as confirmation."""
 
 
 class ResetForm(PasswordResetForm):
-    """Django's form; the letter is written and sent beside the request, so that its time tells nobody anything."""
+    """Django's form, sending email in the background: the response time must not reveal whether an account exists."""
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
-        letters.later(super().send_mail, *args, **kwargs)
+        email.run_in_background(super().send_mail, *args, **kwargs)
+
+
+class MemberForm(forms.Form):
+    """An existing user and their role; an empty role removes the member."""
+
+    member = forms.CharField(label=gettext_lazy("username"), max_length=150)
+    role = forms.ChoiceField(
+        label=gettext_lazy("role"),
+        choices=Membership.Role.choices,
+        initial=Membership.Role.VIEWER,
+        required=False,
+    )
+
+    def clean_member(self) -> User:
+        member = User.objects.filter(username=self.cleaned_data["member"], is_active=True).first()
+        if member is None:
+            raise ValidationError(
+                _("There is no active user with this name. Check the spelling, or send an invitation instead.")
+            )
+        return member
+
+    def clean_role(self) -> str | None:
+        return self.cleaned_data["role"] or None
+
+
+class InvitationForm(forms.Form):
+    """The role of the invited person, and optionally where to send the link."""
+
+    role = forms.ChoiceField(
+        label=gettext_lazy("role"), choices=Membership.Role.choices, initial=Membership.Role.VIEWER
+    )
+    email = forms.EmailField(
+        label=gettext_lazy("email address"),
+        required=False,
+        max_length=254,
+        help_text=gettext_lazy("The link is sent to this address. Leave it empty to pass the link on yourself."),
+    )

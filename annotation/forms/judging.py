@@ -1,4 +1,4 @@
-"""What a worker may say about a pair."""
+"""Validate the JSON that workers' browsers and the API send: judgements and retractions."""
 
 import uuid
 from collections.abc import Mapping
@@ -11,33 +11,33 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Judgement
 
 CHOICES = [("left", _("left")), ("right", _("right")), ("tie", _("equally good")), ("skip", _("can't decide"))]
-NOTE_LENGTH = 2000
+MAX_NOTE = 2000
 
 
-def not_nil(value: uuid.UUID) -> None:
+def validate_not_nil(value: uuid.UUID) -> None:
     if value.int == 0:
-        raise ValidationError(_("This id is empty."))
+        raise ValidationError(_("This ID is empty."))
 
 
-def storable(value: str) -> None:
-    """Refuses what a database cannot keep: half of a surrogate pair."""
+def validate_encodable(value: str) -> None:
+    """Reject lone surrogates, which a database cannot store."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValidationError(_("The text holds a broken character.")) from None
+        raise ValidationError(_("The text contains an invalid character.")) from None
 
 
-class Words(forms.CharField):
-    """A text, and nothing that could be turned into one."""
+class StrictCharField(forms.CharField):
+    """A CharField that accepts only strings."""
 
     def to_python(self, value: object) -> str:
         if value is not None and not isinstance(value, str):
-            raise ValidationError(_("This must be a text."))
+            raise ValidationError(_("This must be text."))
         return super().to_python(value) or ""
 
 
-class Milliseconds(forms.FloatField):
-    """A whole number that a column can hold; the service clips it to the lease."""
+class MillisecondsField(forms.FloatField):
+    """A number rounded and clipped to the range of an integer column."""
 
     def clean(self, value: object) -> int | None:
         if isinstance(value, bool):
@@ -46,34 +46,34 @@ class Milliseconds(forms.FloatField):
         return None if number is None else int(min(max(number, -1), 2_000_000_000))
 
 
-class WrongField(Exception):
-    """Which field cannot be taken, why, and whether it was simply not there."""
+class InvalidField(Exception):
+    """The first invalid field of a payload; `missing` if it was not sent at all."""
 
-    def __init__(self, field: str, words: str, *, missing: bool) -> None:
+    def __init__(self, field: str, message: str, *, missing: bool) -> None:
         super().__init__(field)
-        self.field, self.words, self.missing = field, words, missing
+        self.field, self.message, self.missing = field, message, missing
 
 
-# What a browser may say. Anything else is ignored: it cannot set who judged, when, or with what weight.
 Fields = Mapping[str, forms.Field]
-JUDGEMENT: Fields = {
-    "uuid": forms.UUIDField(validators=[not_nil]),
+# Other names in a payload are ignored: a browser cannot set who judged, when, or with what weight.
+JUDGEMENT_FIELDS: Fields = {
+    "uuid": forms.UUIDField(validators=[validate_not_nil]),
     "assignment": forms.UUIDField(),
     "choice": forms.ChoiceField(choices=CHOICES),
     "skip_reason": forms.ChoiceField(choices=Judgement.SkipReason.choices, required=False),
-    "response_ms": Milliseconds(required=False),
-    "note": Words(required=False, max_length=NOTE_LENGTH, validators=[storable]),
+    "response_ms": MillisecondsField(required=False),
+    "note": StrictCharField(required=False, max_length=MAX_NOTE, validators=[validate_encodable]),
 }
-# Which judgement is taken back, and the id that makes sending it twice harmless.
-RETRACTION: Fields = {"uuid": forms.UUIDField(validators=[not_nil]), "judgement": forms.UUIDField()}
+# `uuid` identifies the retraction, so that sending it twice has no effect.
+RETRACTION_FIELDS: Fields = {"uuid": forms.UUIDField(validators=[validate_not_nil]), "judgement": forms.UUIDField()}
 
 
-def checked(fields: Fields, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What the payload says in these fields. A Form would copy them all first, and take five times as long."""
+def clean_payload(fields: Fields, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cleaned values of these fields. A Form would copy all fields first and take five times as long."""
     values = {}
     for name, field in fields.items():
         try:
             values[name] = field.clean(payload.get(name))
         except ValidationError as error:
-            raise WrongField(name, error.messages[0], missing=not payload.get(name)) from None
+            raise InvalidField(name, error.messages[0], missing=not payload.get(name)) from None
     return values

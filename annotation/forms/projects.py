@@ -1,4 +1,4 @@
-"""A project's words and rules, its state, and its members, with every legal range said in words."""
+"""Forms for creating, changing, opening, copying and deleting a project."""
 
 import re
 from collections.abc import Iterator
@@ -9,15 +9,14 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db.models import Count
 from django.utils.formats import number_format
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from annotation.forms.questionnaire import as_text, parse_questionnaire
-from annotation.models import Item, Membership, Project, User
-from annotation.services.deletion import Archived
+from annotation.models import Item, Project
+from annotation.services.deletion import ProjectArchived
+from annotation.services.pair_selection import count_possible_pairs
 
 NUMBERS = [
     "judgements_per_worker",
@@ -25,25 +24,23 @@ NUMBERS = [
     "answers_wanted",
     "repeat_share",
     "random_share",
+    "attention_checks",
     "lease_minutes",
+    "pairs_ahead",
     "update_batch",
 ]
-KEPT = "retention_days"
-# Addresses under /projects/ that are no project.
+RETENTION = "retention_days"
+# Texts in Markdown, with a preview on the settings page.
+MARKDOWN_TEXTS = ("instructions", "consent", "thanks", "example_explanation")
+EXAMPLE_TEXTS = ("example_first", "example_second")
+# Paths under /projects/ that are not projects.
 RESERVED_SLUGS = {"new"}
-QUESTIONNAIRE_LENGTH = 20_000
+PLAIN_TEXT_NOTE = gettext_lazy(
+    "This text was written before Markdown was available. It stays plain until you change it."
+)
 
 
-def possible_pairs(project: Project, pairs: str) -> int:
-    """How many pairs the active items can form under this rule."""
-    groups = Item.objects.filter(project=project, active=True).order_by().values_list("group").annotate(Count("pk"))
-    sizes = [size for _group, size in groups]
-    if pairs == Project.Pairs.ANY:
-        sizes = [sum(sizes)]
-    return sum(size * (size - 1) // 2 for size in sizes)
-
-
-def allowed_range(low: int, high: int) -> str:
+def describe_range(low: int, high: int) -> str:
     limits = {"low": number_format(low, force_grouping=True), "high": number_format(high, force_grouping=True)}
     return _("Choose a whole number from %(low)s to %(high)s.") % limits
 
@@ -52,6 +49,7 @@ def allowed_range(low: int, high: int) -> str:
 class FieldGroup:
     legend: str
     fields: list[forms.BoundField]
+    text: str = ""
 
 
 def _slug_field() -> forms.SlugField:
@@ -59,21 +57,16 @@ def _slug_field() -> forms.SlugField:
         label=gettext_lazy("short name in links"),
         required=False,
         max_length=60,
-        help_text=gettext_lazy("Letters, digits and hyphens. Made from the title if left empty; fixed afterwards."),
+        help_text=gettext_lazy(
+            "Letters, digits and hyphens. Made from the title if left empty. It cannot be changed later."
+        ),
     )
 
 
 class ProjectForm(forms.ModelForm):
-    """Gives `cleaned_data` to a service; it is never saved by itself, so that every change is in the audit."""
+    """Settings of a project. Pass `cleaned_data` to a service instead of calling `save()`: services write the audit."""
 
     slug = _slug_field()
-    questionnaire = forms.CharField(
-        label=gettext_lazy("questions to workers"),
-        required=False,
-        max_length=QUESTIONNAIRE_LENGTH,
-        widget=forms.Textarea(attrs={"class": "code", "rows": 8, "spellcheck": "false"}),
-        help_text=Project._meta.get_field("questionnaire").help_text,
-    )
 
     class Meta:
         model = Project
@@ -83,77 +76,127 @@ class ProjectForm(forms.ModelForm):
             "question",
             "instructions",
             "consent",
+            "thanks",
+            *EXAMPLE_TEXTS,
+            "example_explanation",
             "language",
             "direction",
             "ties_allowed",
             "reason_asked",
             "group_shown",
+            "own_view_shown",
             "listed",
             "ranking_public",
             "pairs",
             *NUMBERS,
-            "questionnaire",
-            KEPT,
+            RETENTION,
         ]
-        widgets = {name: forms.Textarea(attrs={"rows": 5}) for name in ("instructions", "consent")}
+        widgets = {
+            **{name: forms.Textarea(attrs={"rows": 3}) for name in EXAMPLE_TEXTS},
+            **{name: forms.Textarea(attrs={"rows": 5, "data-markdown": True}) for name in MARKDOWN_TEXTS},
+        }
         help_texts = {
             "question": gettext_lazy("Shown above every pair."),
-            "instructions": gettext_lazy("Shown before the first pair. What should workers look at, and what not?"),
-            "consent": gettext_lazy("What workers agree to: who you are, what you keep, how to withdraw."),
+            "instructions": gettext_lazy(
+                "Shown before the first pair. What should workers consider, and what should they ignore?"
+            ),
+            "consent": gettext_lazy("What workers agree to: who you are, which data you store, how to withdraw."),
+            "thanks": gettext_lazy("Shown after the last pair, for example whom to contact with questions."),
+            "example_first": gettext_lazy("Write a text, or the key of an item to copy its text."),
+            "example_second": gettext_lazy("Preferably two texts that workers will not judge themselves."),
+            "example_explanation": gettext_lazy("Which of the two texts you would choose, and why."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in (*NUMBERS, KEPT):
-            self.fields[name] = _whole_number(name)
+        for name in (*NUMBERS, RETENTION):
+            self.fields[name] = _integer_field(name)
+        for name in self.instance.plain_texts:
+            self.fields[name].help_text = f"{self.fields[name].help_text} {PLAIN_TEXT_NOTE}"
+            self.fields[name].widget.attrs["data-plain"] = True
         if self.instance.pk:
             del self.fields["slug"]
-            self.initial["questionnaire"] = as_text(self.instance.questionnaire)
 
     def groups(self) -> Iterator[FieldGroup]:
-        """The fields as the page shows them."""
-        parts = [
-            (_("What workers read"), ["title", "slug", "question", "instructions", "consent", "language", "direction"]),
+        """The fields in the sections of the settings page."""
+        parts: list[tuple[str, list[str], str]] = [
             (
-                _("What workers see and may answer"),
-                ["ties_allowed", "reason_asked", "group_shown", "listed", "ranking_public"],
+                _("Texts for workers"),
+                ["title", "slug", "question", "instructions", "consent", "thanks", "language", "direction"],
+                _(
+                    "Instructions, consent and thank-you text may use Markdown: **bold**, *italic*, [link](https://…), "
+                    "lines that start with - for lists and with # for headings. HTML is shown as text."
+                ),
             ),
-            (_("Who judges what"), ["pairs", *NUMBERS]),
-            (_("What workers are asked about themselves, and how long it is kept"), ["questionnaire", KEPT]),
+            (
+                _("Worked example"),
+                [*EXAMPLE_TEXTS, "example_explanation"],
+                _("Shown before the first pair, if you write one: two texts, and what you would answer."),
+            ),
+            (
+                _("Answers and visibility"),
+                ["ties_allowed", "reason_asked", "group_shown", "own_view_shown", "listed", "ranking_public"],
+                "",
+            ),
+            (_("Pairs and quotas"), ["pairs", *NUMBERS], ""),
+            (_("Data retention"), [RETENTION], ""),
         ]
-        for legend, names in parts:
-            yield FieldGroup(legend, [self[name] for name in names if name in self.fields])
+        for legend, names, text in parts:
+            yield FieldGroup(legend, [self[name] for name in names if name in self.fields], text)
 
     def clean_slug(self) -> str:
-        return _checked_slug(self.cleaned_data)
+        return _clean_slug(self.cleaned_data)
 
-    def clean_questionnaire(self) -> list[dict[str, Any]]:
-        return parse_questionnaire(self.cleaned_data["questionnaire"])
+    def clean_example_first(self) -> str:
+        return self._text_or_item("example_first")
+
+    def clean_example_second(self) -> str:
+        return self._text_or_item("example_second")
+
+    def _text_or_item(self, name: str) -> str:
+        """The text, or the text of the item with this key."""
+        text = str(self.cleaned_data[name])
+        item = Item.objects.filter(project=self.instance.pk, key=text).first() if text and self.instance.pk else None
+        return item.text if item else text
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        for name in (*MARKDOWN_TEXTS, *EXAMPLE_TEXTS):
+            if name in cleaned:
+                cleaned[name] = cleaned[name].replace("\r\n", "\n")
+        self._check_example(cleaned)
         if self.instance.pk and {"judgements_per_worker", "pairs"} & set(self.changed_data):
-            self._refuse_a_quota_beyond_the_pairs(cleaned)
+            self._check_quota(cleaned)
         return cleaned
 
-    def _refuse_a_quota_beyond_the_pairs(self, cleaned: dict[str, Any]) -> None:
-        """A worker meets a pair once, so no quota may exceed the pairs. Without items there is no limit yet."""
+    def _check_example(self, cleaned: dict[str, Any]) -> None:
+        """An example has two texts and an explanation, or there is none."""
+        names = (*EXAMPLE_TEXTS, "example_explanation")
+        missing = [name for name in names if name in cleaned and not cleaned[name].strip()]
+        if len(missing) < len(names):
+            for name in missing:
+                self.add_error(
+                    name, _("The example needs two texts and an explanation. Leave all three empty for none.")
+                )
+
+    def _check_quota(self, cleaned: dict[str, Any]) -> None:
+        """A worker judges each pair once, so the quota is at most the number of pairs (no limit without items)."""
         quota, pairs = cleaned.get("judgements_per_worker"), cleaned.get("pairs")
         if quota is None or pairs is None:
             return
-        most = possible_pairs(self.instance, pairs)
-        if 0 < most < quota:
-            reason = _("The active items form %(n)s pairs, and a worker judges each of them once.")
-            words = [allowed_range(1, most), reason % {"n": number_format(most, force_grouping=True)}]
-            self.add_error("judgements_per_worker", " ".join(words))
+        limit = count_possible_pairs(self.instance, pairs)
+        if 0 < limit < quota:
+            reason = _("The active items form %(n)s pairs, and a worker judges each pair once.")
+            n_pairs = number_format(limit, force_grouping=True)
+            self.add_error("judgements_per_worker", f"{describe_range(1, limit)} {reason % {'n': n_pairs}}")
 
 
-def _whole_number(name: str) -> forms.IntegerField:
-    """The model's number field with one message for every way to miss its range."""
+def _integer_field(name: str) -> forms.IntegerField:
+    """The model's integer field with one message for everything outside its range."""
     field: Any = Project._meta.get_field(name)
     low = max([0, *(v.limit_value for v in field.validators if isinstance(v, MinValueValidator))])
     high = min(v.limit_value for v in field.validators if isinstance(v, MaxValueValidator))
-    message = allowed_range(low, high)
+    message = describe_range(low, high)
     return forms.IntegerField(
         label=field.verbose_name,
         help_text=field.help_text,
@@ -164,20 +207,20 @@ def _whole_number(name: str) -> forms.IntegerField:
     )
 
 
-def _checked_slug(cleaned: dict[str, Any]) -> str:
-    """The short name that was given, or one made from the title; refused where it is taken or is an address of ours."""
+def _clean_slug(cleaned: dict[str, Any]) -> str:
+    """Return the given short name or one made from the title; reject reserved and used ones."""
     slug = cleaned["slug"] or _free_slug(cleaned.get("title", ""))
     if not slug and "title" in cleaned:
-        raise ValidationError(_("The title holds no Latin letters to make a short name from. Write one here."))
+        raise ValidationError(_("Enter a short name: none can be made from a title without Latin letters."))
     if slug in RESERVED_SLUGS:
-        raise ValidationError(_("“%(slug)s” is an address of Concord itself. Choose another.") % {"slug": slug})
+        raise ValidationError(_("“%(slug)s” is reserved. Choose another short name.") % {"slug": slug})
     if Project.objects.filter(slug=slug).exists():
-        raise ValidationError(_("There is a project with this short name already. Choose another."))
+        raise ValidationError(_("Another study already uses this short name. Choose another."))
     return slug
 
 
 def _free_slug(title: str) -> str:
-    """A short name made from the title that no project has; empty when the title holds no Latin letters."""
+    """Make an unused short name from the title; empty if the title has no Latin letters."""
     base = re.sub(r"-+", "-", slugify(title)[:50]).strip("-")
     if not base:
         return ""
@@ -186,7 +229,7 @@ def _free_slug(title: str) -> str:
 
 
 State = Project.State
-# From each state, where a project may go.
+# The states that can follow each state.
 NEXT_STATES = {
     State.DRAFT: [State.OPEN],
     State.OPEN: [State.PAUSED, State.CLOSED],
@@ -205,69 +248,45 @@ class StateForm(forms.Form):
     def clean_state(self) -> str:
         state = State(self.cleaned_data["state"])
         if self.project.archived_at:
-            raise ValidationError(f"{Archived.title} {Archived.detail}")
+            raise ValidationError(f"{ProjectArchived.title} {ProjectArchived.detail}")
         if state not in NEXT_STATES[State(self.project.state)]:
-            words = {"now": self.project.get_state_display(), "wanted": state.label}
-            raise ValidationError(_("The study is %(now)s and cannot become %(wanted)s. Nothing was changed.") % words)
-        if state == State.OPEN and not possible_pairs(self.project, self.project.pairs):
-            raise ValidationError(self._why_no_pair())
+            states = {"current": self.project.get_state_display(), "requested": state.label}
+            message = _("The study is %(current)s and cannot become %(requested)s. Nothing was changed.")
+            raise ValidationError(message % states)
+        if state == State.OPEN and not count_possible_pairs(self.project, self.project.pairs):
+            raise ValidationError(self._explain_no_pairs())
         return state
 
-    def _why_no_pair(self) -> str:
+    def _explain_no_pairs(self) -> str:
         if self.project.items.filter(active=True).count() < 2:
-            return _("At least 2 active items are needed before the study can open. Import some first.")
+            return _("The study needs at least 2 active items before it can open. Import items first.")
         return _(
-            "No two active items share a group, so no pair can be formed. Give items the same group, "
-            "or let any two items be paired in the settings."
+            "No two active items share a group, so there are no pairs. Put items into the same group, "
+            "or allow pairs of any two items in the settings."
         )
 
 
 class CopyForm(forms.Form):
-    """What a copy is called, and whether it begins with the same items."""
-
     title = forms.CharField(label=gettext_lazy("title"), max_length=200)
     slug = _slug_field()
-    with_items = forms.BooleanField(label=gettext_lazy("with the items that are given to workers"), required=False)
+    with_items = forms.BooleanField(label=gettext_lazy("copy the active items"), required=False)
 
     def clean_slug(self) -> str:
-        return _checked_slug(self.cleaned_data)
+        return _clean_slug(self.cleaned_data)
 
 
 class DeleteForm(forms.Form):
-    """Deleted by whoever types its short name."""
+    """Deletion, confirmed by typing the short name."""
 
-    typed = forms.CharField(label=gettext_lazy("the project's short name"), max_length=60)
+    typed = forms.CharField(label=gettext_lazy("short name of the study"), max_length=60)
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.project = project
-        self.words = _("Type “%(slug)s” exactly. Nothing was deleted.") % {"slug": project.slug}
-        self.fields["typed"].error_messages["required"] = self.words
+        self.message = _("Type “%(slug)s” exactly as shown. Nothing was deleted.") % {"slug": project.slug}
+        self.fields["typed"].error_messages["required"] = self.message
 
     def clean_typed(self) -> str:
         if self.cleaned_data["typed"] != self.project.slug:
-            raise ValidationError(self.words)
+            raise ValidationError(self.message)
         return self.project.slug
-
-
-class MemberForm(forms.Form):
-    """A researcher by log-in name and the role they shall have; an empty role removes them."""
-
-    member = forms.CharField(label=gettext_lazy("log-in name"), max_length=150)
-    role = forms.ChoiceField(
-        label=gettext_lazy("role"),
-        choices=Membership.Role.choices,
-        initial=Membership.Role.VIEWER,
-        required=False,
-    )
-
-    def clean_member(self) -> User:
-        member = User.objects.filter(username=self.cleaned_data["member"], is_active=True).first()
-        if member is None:
-            raise ValidationError(
-                _("There is no active account with this name. Check the spelling, or ask an administrator for one.")
-            )
-        return member
-
-    def clean_role(self) -> str | None:
-        return self.cleaned_data["role"] or None

@@ -1,81 +1,108 @@
-"""The questions to workers: written as JSON, checked, and refused in plain words."""
+"""The forms in which workers answer the questionnaire: before the first pair and after the last one."""
 
-import json
-import re
-import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.utils.translation import gettext as _
+from django import forms
+from django.utils.translation import gettext_lazy as _
 
-MOST_QUESTIONS = 20
-MOST_CHOICES = 50
-LONGEST_LABEL = 300
-LONGEST_CHOICE = 200
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+from annotation.forms.judging import validate_encodable
+from annotation.models import Project
+from annotation.models.questions import AFTER, BEFORE, Question, QuestionKind
 
-
-def as_text(questions: list[dict[str, Any]]) -> str:
-    return json.dumps(questions, ensure_ascii=False, indent=2) if questions else ""
-
-
-def parse_questionnaire(text: str) -> list[dict[str, Any]]:
-    """The questions in the text; none when it is empty. ValidationError says which question is wrong and how."""
-    questions = _read(text) if text.strip() else []
-    if not isinstance(questions, list):
-        raise ValidationError(_("The questions must be a list: put them between [ and ]."))
-    if len(questions) > MOST_QUESTIONS:
-        raise ValidationError(_("Ask at most %(most)d questions.") % {"most": MOST_QUESTIONS})
-    for number, question in enumerate(questions, start=1):
-        if problem := _problem_with(question):
-            raise ValidationError(_("Question %(number)d: %(problem)s") % {"number": number, "problem": problem})
-    _refuse_equal_names([question["name"] for question in questions])
-    return questions
+MAX_SHORT_ANSWER = 200
+MAX_TEXT_ANSWER = 5000
+MAX_NUMBER = 1_000_000_000_000
+NO_ANSWER = _("I'd rather not say")
 
 
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = {"line": error.lineno, "column": error.colno}
-        message = _("This is not JSON: look at line %(line)d, column %(column)d. Is a comma, quote or bracket missing?")
-        raise ValidationError(message % place) from None
-    except RecursionError:
-        raise ValidationError(_("This is nested too deeply.")) from None
+class QuestionnaireForm(forms.Form):
+    """The questions of one part of the questionnaire. Simulated workers need not answer."""
+
+    def __init__(self, project: Project, when: str, *args: Any, answers_needed: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        asked = [Question.from_json(stored) for stored in project.questionnaire]
+        self.questions = {f"q_{question.name}": question for question in asked if question.when == when}
+        for name, question in self.questions.items():
+            self.fields[name] = _question_field(question, question.required and answers_needed)
+
+    def asked(self) -> list[tuple[forms.BoundField, Question]]:
+        """The questions with their fields, for the page."""
+        return [(self[name], question) for name, question in self.questions.items()]
+
+    def traits(self) -> dict[str, Any]:
+        """The given answers that the model may use, by the names of the questions."""
+        return {question.name: answer for question, answer in self._given() if question.is_trait}
+
+    def answers(self) -> dict[str, Any]:
+        """The other given answers: free text, and everything asked after the task."""
+        return {question.name: answer for question, answer in self._given() if not question.is_trait}
+
+    def _given(self) -> Iterator[tuple[Question, Any]]:
+        for name, question in self.questions.items():
+            if (answer := self.cleaned_data[name]) not in (None, "", []):
+                yield question, answer
 
 
-def _problem_with(question: Any) -> str:
-    """What is wrong with this question, or nothing."""
-    if not isinstance(question, dict):
-        return _('write it as {"name": ..., "label": ..., "choices": [...]}.')
-    if unknown := sorted(set(question) - {"name", "label", "choices"}):
-        return _("“%(key)s” is not known; use name, label and choices.") % {"key": unknown[0]}
-    if not (isinstance(question.get("name"), str) and NAME.fullmatch(question["name"])):
-        return _("it needs a name of small letters, digits and underscores that starts with a letter.")
-    if not _is_line(question.get("label"), LONGEST_LABEL):
-        return _("it needs a label, the words workers read, of 1 to %(most)d characters.") % {"most": LONGEST_LABEL}
-    return _problem_with_choices(question["choices"]) if "choices" in question else ""
+class JoinForm(QuestionnaireForm):
+    """Questions and consent, shown before the first pair. Without a consent text there is no box."""
+
+    consent = forms.BooleanField(
+        label=_("I have read this and want to take part."),
+        error_messages={"required": _("Please tick the box to take part.")},
+    )
+    arrival = forms.CharField(required=False, widget=forms.HiddenInput)  # the signed identity from a platform
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(project, BEFORE, *args, **kwargs)
+        if not project.consent.strip():
+            del self.fields["consent"]
+        self.order_fields([*self.questions, "consent"])
 
 
-def _problem_with_choices(choices: Any) -> str:
-    if not (isinstance(choices, list) and all(_is_line(choice, LONGEST_CHOICE) for choice in choices)):
-        words = _("its choices must be a list of words, each of 1 to %(most)d characters.")
-        return words % {"most": LONGEST_CHOICE}
-    if not 2 <= len(choices) <= MOST_CHOICES:
-        return _("it needs 2 to %(most)d choices; leave them out to let workers write.") % {"most": MOST_CHOICES}
-    if len(set(choices)) < len(choices):
-        return _("two of its choices are equal.")
-    return ""
+class ClosingForm(QuestionnaireForm):
+    """The questions after the last pair."""
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(project, AFTER, *args, **kwargs)
+
+    @property
+    def may_be_skipped(self) -> bool:
+        return not any(question.required for question in self.questions.values())
 
 
-def _is_line(value: Any, longest: int) -> bool:
-    """Text of a bounded length that a database can keep: no control characters, no halves of characters."""
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= longest:
-        return False
-    return not {"Cc", "Cs"} & {unicodedata.category(character) for character in value}
+class NumberField(forms.FloatField):
+    """A finite number; whole numbers stay whole."""
+
+    widget = forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"})
+
+    def clean(self, value: Any) -> Any:
+        number = super().clean(value)
+        return int(number) if number is not None and number == int(number) else number
 
 
-def _refuse_equal_names(names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ValidationError(_("Two questions have the name “%(name)s”. Give each its own.") % {"name": name})
+def _question_field(question: Question, required: bool) -> forms.Field:
+    shown: dict[str, Any] = {"label": question.label, "required": required}
+    match question.kind:
+        case QuestionKind.CHOICE:
+            empty = ("", _("Please choose") if required else NO_ANSWER)
+            return forms.ChoiceField(choices=[empty, *_options(question.choices)], **shown)
+        case QuestionKind.SEVERAL:
+            boxes = forms.CheckboxSelectMultiple
+            return forms.MultipleChoiceField(choices=_options(question.choices), widget=boxes, **shown)
+        case QuestionKind.NUMBER:
+            low = -MAX_NUMBER if question.min is None else question.min
+            return NumberField(min_value=low, max_value=MAX_NUMBER if question.max is None else question.max, **shown)
+        case QuestionKind.SCALE:
+            numbers = _options(range(int(question.min or 0), int(question.max or 0) + 1))
+            options = numbers if required else [*numbers, ("", NO_ANSWER)]
+            radios = forms.RadioSelect
+            return forms.TypedChoiceField(choices=options, coerce=int, empty_value=None, widget=radios, **shown)
+        case QuestionKind.TEXT:
+            box = forms.Textarea(attrs={"rows": 3})
+            return forms.CharField(max_length=MAX_TEXT_ANSWER, validators=[validate_encodable], widget=box, **shown)
+    return forms.CharField(max_length=MAX_SHORT_ANSWER, **shown)
+
+
+def _options(values: Iterable[Any]) -> list[tuple[str, Any]]:
+    return [(str(value), str(value)) for value in values]

@@ -1,1 +1,1 @@
-"""Files become rows: items and past judgements from CSV, checked whole before anything is written."""
+"""Import items and past judgements from files; a file is checked completely before anything is written."""

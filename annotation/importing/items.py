@@ -1,186 +1,202 @@
-"""Items from a file: read and checked first, compared with the project next, written in one transaction last."""
+"""Import items: plan the changes to the project, store them in one transaction. `item_files` reads the file."""
 
+import hashlib
+import json
+from collections import defaultdict
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from annotation.curation import MAX_GROUP, MAX_KEY, current_items, hold_items, look_alike, tidy_text
-from annotation.importing.columns import bare, to_number, wrong_with_length, wrong_with_name, wrong_with_text
-from annotation.importing.item_rows import Draft, Plan, store_items
-from annotation.importing.problems import ImportRefused, Problems, quoted
-from annotation.importing.tables import Table, open_table, required
+from annotation import event_log
+from annotation.importing.cells import strip_export_apostrophe as strip
+from annotation.importing.item_files import ImportedItem
+from annotation.importing.problems import ImportFileError, ProblemList, quote
 from annotation.models import Item, Project, User
-from annotation.models.items import MAX_TEXT
+from annotation.services import audit
+from annotation.services.items import current_items, lock_items, next_revision, normalise_key
 
-FEATURE = "feature:"
-FEWEST = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Where the file keeps what."""
-
-    key: int
-    text: int
-    group: tuple[int, ...]  # one column, or topic and stance
-    metadata: dict[str, int]
-    features: dict[str, int]
+MIN_ITEMS = 2
+BATCH = 500
+MAX_AUDITED = 100
+MAX_LISTED = 20
 
 
-def read_items(path: Path) -> list[Draft]:
-    """Every row of the file, or a refusal that lists what is wrong with it."""
-    problems = Problems()
-    with open_table(path) as table:
-        if not table.header:
-            raise ImportRefused(_("At least 2 items are needed.") + " " + _("The file is empty."))
-        columns = _columns_of(table)
-        drafts = [_draft(line, cells, table.header, columns, problems) for line, cells in table.even_rows(problems)]
-    _check_keys(drafts, table.header[columns.key], problems)
-    problems.refuse_if_any()
-    if not drafts:
-        raise ImportRefused(_("At least 2 items are needed.") + " " + _("The file has a header and no rows."))
-    return drafts
+@dataclass(slots=True)
+class ItemImportPlan:
+    """What the import will change, row by row; `updated` items keep their text."""
+
+    in_background: ClassVar[bool] = False
+    added: list[ImportedItem] = field(default_factory=list)
+    corrected: list[tuple[ImportedItem, Item]] = field(default_factory=list)
+    updated: list[tuple[ImportedItem, Item]] = field(default_factory=list)
+    unchanged: list[ImportedItem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        names = ("added", "corrected", "updated", "unchanged")
+        return {name: len(getattr(self, name)) for name in names}
+
+    def outcomes(self) -> dict[str, str]:
+        """Return added, corrected, updated or unchanged for each key of the file."""
+        rows = [(row.key, "added") for row in self.added] + [(row.key, "unchanged") for row in self.unchanged]
+        rows += [(row.key, "corrected") for row, _ in self.corrected] + [
+            (row.key, "updated") for row, _ in self.updated
+        ]
+        return dict(rows)
+
+    @property
+    def basis(self) -> str:
+        """A hash of the changes and of what they replace; if it differs, the preview is out of date."""
+        replaced = [
+            [row.key, item.pk, item.metadata, item.features, item.group] for row, item in self.corrected + self.updated
+        ]
+        content = json.dumps([self.counts, [row.key for row in self.added], replaced], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    @property
+    def changes_anything(self) -> bool:
+        return bool(self.added or self.corrected or self.updated)
 
 
-def plan_items(project: Project, drafts: Iterable[Draft]) -> Plan:
-    """What these rows would change in the project as it is now."""
+def plan_items(project: Project, rows: Iterable[ImportedItem]) -> ItemImportPlan:
+    """Compare the rows with the project's current items."""
     known = {item.key: item for item in current_items(project)}
-    looks = {look_alike(key): key for key in known}
-    plan, problems, drafts = Plan(), Problems(), list(drafts)
-    free = known.keys() - {draft.key for draft in drafts}
-    for draft in (_without_apostrophes(draft, known, free) for draft in drafts):
-        taken = looks.get(look_alike(draft.key))
-        if taken is not None and taken != draft.key:
-            words = {"key": quoted(draft.key), "taken": quoted(taken)}
-            problems.add(draft.line, "key", _("%(key)s looks like %(taken)s, which the project has.") % words)
+    lookalikes = {normalise_key(key): key for key in known}
+    plan, problems, rows = ItemImportPlan(), ProblemList(), list(rows)
+    unmentioned = known.keys() - {row.key for row in rows}
+    for row in (_strip_apostrophes(row, known, unmentioned) for row in rows):
+        existing = lookalikes.get(normalise_key(row.key))
+        if existing is not None and existing != row.key:
+            pair = _("%(key)s and the existing key %(existing)s") % {"key": quote(row.key), "existing": quote(existing)}
+            problems.add(row.line, "key", _("Keys that are too similar: %(values)s."), pair)
         else:
-            _place(plan, draft, known.get(draft.key))
-    problems.refuse_if_any()
-    if len(known) + len(plan.added) < FEWEST:
-        raise ImportRefused(_("At least 2 items are needed."))
+            _add_to_plan(plan, row, known.get(row.key))
+    problems.raise_if_any()
+    if len(known) + len(plan.added) < MIN_ITEMS:
+        raise ImportFileError(_("At least 2 items are needed."))
+    plan.warnings = _find_warnings(project, plan, known)
     return plan
+
+
+def _find_warnings(project: Project, plan: ItemImportPlan, known: dict[str, Item]) -> list[str]:
+    """Point out identical texts in a group, and groups of one item, in the study as it will be."""
+    contents = {item.key: (item.group, item.text) for item in known.values() if item.active}
+    for row in [*plan.added, *(row for row, _item in plan.corrected + plan.updated)]:
+        group = known[row.key].group if row.group is None and row.key in known else row.group or ""
+        contents[row.key] = (group, row.text)
+    same_text, by_group = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
+    for key, (group, text) in contents.items():
+        same_text[group, text.strip()].append(key)
+        by_group[group].append(key)
+    warnings = []
+    if twins := [keys for keys in same_text.values() if len(keys) > 1]:
+        message = ngettext(
+            "%(count)s text appears more than once in its group: %(keys)s. Deactivate all but one of the items.",
+            "%(count)s texts appear more than once in their group: %(keys)s. Deactivate all but one of the items.",
+            len(twins),
+        )
+        warnings.append(message % {"count": len(twins), "keys": join_keys(" = ".join(keys) for keys in twins)})
+    lone = [keys[0] for group, keys in by_group.items() if len(keys) == 1 and group]
+    if lone and project.pairs == Project.Pairs.WITHIN_GROUP:
+        message = ngettext(
+            "%(count)s item is alone in its group and will never be judged: %(keys)s.",
+            "%(count)s items are alone in their group and will never be judged: %(keys)s.",
+            len(lone),
+        )
+        warnings.append(message % {"count": len(lone), "keys": join_keys(lone)})
+    return warnings
+
+
+def join_keys(keys: Iterable[str]) -> str:
+    """List the first few keys."""
+    keys = list(keys)
+    shown = ", ".join(keys[:MAX_LISTED])
+    return shown if len(keys) <= MAX_LISTED else shown + ", …"
 
 
 @transaction.atomic
-def import_items(*, project: Project, user: User | None, rows: list[Draft]) -> Plan:
-    """The project has these items. The same rows again change nothing."""
-    hold_items(project)
+def import_items(*, project: Project, user: User | None, rows: list[ImportedItem]) -> ItemImportPlan:
+    """Store these items; importing the same rows again changes nothing."""
+    lock_items(project)
     plan = plan_items(project, rows)
     if plan.changes_anything:
-        store_items(project, user, plan)
+        _store(project, user, plan)
     return plan
 
 
-def is_same(draft: Draft, item: Item) -> bool:
-    """Columns that the file does not have are left as they are."""
+def _strip_apostrophes(row: ImportedItem, known: dict[str, Item], unmentioned: Container[str]) -> ImportedItem:
+    """Restore a row of an exported file to what it was before the export protected it against spreadsheets."""
+    key = strip(row.key, unmentioned)
+    item = known.get(key)
+    if item is None:
+        return row
+    group = None if row.group is None else strip(row.group, [item.group])
+    return replace(row, key=key, text=strip(row.text, [item.text]), group=group)
+
+
+def _add_to_plan(plan: ItemImportPlan, row: ImportedItem, item: Item | None) -> None:
+    if item is None:
+        plan.added.append(row)
+    elif item.text != row.text:
+        plan.corrected.append((row, item))
+    elif not _has_same_details(row, item):
+        plan.updated.append((row, item))
+    else:
+        plan.unchanged.append(row)
+
+
+def _has_same_details(row: ImportedItem, item: Item) -> bool:
+    """Compare group, metadata and features; columns that the file does not have are left as they are."""
     return (
-        draft.group in (None, item.group)
-        and item.metadata.items() >= draft.metadata.items()
-        and item.features.items() >= draft.features.items()
+        row.group in (None, item.group)
+        and item.metadata.items() >= row.metadata.items()
+        and item.features.items() >= row.features.items()
     )
 
 
-def _without_apostrophes(draft: Draft, known: dict[str, Item], free: Container[str]) -> Draft:
-    """The row of a file that an export wrote, as it was before the export made it safe for spreadsheets."""
-    key = bare(draft.key, free)
-    item = known.get(key)
-    if item is None:
-        return draft
-    group = None if draft.group is None else bare(draft.group, [item.group])
-    return replace(draft, key=key, text=bare(draft.text, [item.text]), group=group)
+def _store(project: Project, user: User | None, plan: ItemImportPlan) -> None:
+    """Store new items, new revisions and changed details; the caller has locked the project's items."""
+    replaced = [item.pk for _, item in plan.corrected]
+    for start in range(0, len(replaced), BATCH):
+        Item.objects.filter(pk__in=replaced[start : start + BATCH]).update(active=False)
+    revised = [next_revision(item, text=row.text, **_merge_details(row, item)) for row, item in plan.corrected]
+    added = [_new_item(project, row) for row in plan.added]
+    Item.objects.bulk_create([*revised, *added], batch_size=BATCH)
+    _store_details(plan.updated)
+    event_log.raise_inputs_revision(project.pk)
+    new_revisions = [[item.key, item.revision + 1] for _, item in plan.corrected[:MAX_AUDITED]]
+    before = {item.key: [item.group, item.metadata, item.features] for _, item in plan.updated[:MAX_AUDITED]}
+    details = {**plan.counts, "new_revisions": new_revisions, "details_before": before}
+    audit(project, user, "imported items", details)
 
 
-def _place(plan: Plan, draft: Draft, item: Item | None) -> None:
-    if item is None:
-        plan.added.append(draft)
-    elif item.text != draft.text:
-        plan.corrected.append((draft, item))
-    elif not is_same(draft, item):
-        plan.updated.append((draft, item))
-    else:
-        plan.unchanged.append(draft)
+def _new_item(project: Project, row: ImportedItem) -> Item:
+    details = {"group": row.group or "", "metadata": row.metadata, "features": row.features}
+    return Item(project=project, key=row.key, text=row.text, **details)
 
 
-def _columns_of(table: Table) -> Columns:
-    """Which column is what: key (or item_id), text, group (or topic and stance), feature:…, and metadata."""
-    key, text = required(table, "key", "item_id", "#id"), required(table, "text", "argument")
-    group = table.find("group")
-    topic_and_stance = (table.find("topic"), table.find("stance"))
-    places = (group,) if group is not None else topic_and_stance
-    features = _features_of(table.header)
-    taken = {key, text, group, *features.values()}
-    metadata = {name: place for place, name in enumerate(table.header) if place not in taken}
-    return Columns(key, text, tuple(p for p in places if p is not None), metadata, features)
+def _merge_details(row: ImportedItem, item: Item) -> dict[str, Any]:
+    """The row's details over those of the item."""
+    return {
+        "group": item.group if row.group is None else row.group,
+        "metadata": {**item.metadata, **row.metadata},
+        "features": {**item.features, **row.features},
+    }
 
 
-def _features_of(header: list[str]) -> dict[str, int]:
-    """The columns that begin with “feature:”, by what follows."""
-    places = [place for place, name in enumerate(header) if name.casefold().startswith(FEATURE)]
-    features = {header[place][len(FEATURE) :].strip(): place for place in places}
-    if "" in features or len(features) < len(places):
-        raise ImportRefused(_("Each feature column needs a name of its own, such as “feature:readability”."))
-    return features
-
-
-def _draft(line: int, cells: list[str], header: list[str], columns: Columns, problems: Problems) -> Draft:
-    """One row; what is wrong with it is noted."""
-    parts = [cells[place].strip() for place in columns.group]
-    group = ": ".join(filter(None, parts)) if columns.group else None
-    metadata = {name: cells[place] for name, place in columns.metadata.items()}
-    features = {}
-    for name, place in columns.features.items():
-        try:
-            features[name] = to_number(cells[place])
-        except ValueError as error:
-            problems.add(line, header[place], str(error))
-    draft = _tidied(Draft(line, cells[columns.key], cells[columns.text], group, metadata, features))
-    _check_draft(draft, header[columns.key], header[columns.text], problems)
-    return draft
-
-
-def check_drafts(drafts: Iterable[Draft]) -> list[Draft]:
-    """Rows that did not come in a file, tidied; or a refusal that lists what is wrong with them."""
-    problems, tidied = Problems(), [_tidied(draft) for draft in drafts]
-    for draft in tidied:
-        _check_draft(draft, "key", "text", problems)
-    _check_keys(tidied, "key", problems)
-    problems.refuse_if_any()
-    return tidied
-
-
-def _tidied(draft: Draft) -> Draft:
-    metadata = {name: tidy_text(value) for name, value in draft.metadata.items()}
-    return replace(draft, key=draft.key.strip(), text=tidy_text(draft.text), metadata=metadata)
-
-
-def _check_draft(draft: Draft, key: str, text: str, problems: Problems) -> None:
-    """Notes what is wrong with the row, by the names of its columns."""
-    _note(problems, draft.line, key, wrong_with_name(draft.key, MAX_KEY))
-    _note(problems, draft.line, text, wrong_with_text(draft.text, MAX_TEXT))
-    _note(problems, draft.line, "group", wrong_with_length(draft.group or "", MAX_GROUP))
-    for name, value in draft.metadata.items():
-        _note(problems, draft.line, name, wrong_with_length(value, MAX_TEXT))
-
-
-def _note(problems: Problems, line: int, column: str, message: str) -> None:
-    if message:
-        problems.add(line, column, message)
-
-
-def _check_keys(drafts: list[Draft], column: str, problems: Problems) -> None:
-    """No two rows have the same key, nor keys that look the same."""
-    seen: dict[str, Draft] = {}
-    for draft in drafts:
-        look = look_alike(draft.key)
-        first = seen.setdefault(look, draft)
-        if first is draft or not look:
-            continue
-        words = {"key": quoted(draft.key), "first": quoted(first.key), "line": first.line}
-        if first.key == draft.key:
-            message = _("%(key)s stands in line %(line)s too.") % words
-        else:
-            message = _("%(key)s looks like %(first)s in line %(line)s.") % words
-        problems.add(draft.line, column, message)
+def _store_details(updated: list[tuple[ImportedItem, Item]]) -> None:
+    """Update group, metadata and features; one statement for many rows keeps the write lock short."""
+    rows = []
+    for row, item in updated:
+        details = _merge_details(row, item)
+        rows.append((details["group"], json.dumps(details["metadata"]), json.dumps(details["features"]), item.pk))
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                'UPDATE annotation_item SET "group" = %s, metadata = %s, features = %s WHERE id = %s', rows
+            )

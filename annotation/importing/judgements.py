@@ -1,140 +1,347 @@
-"""Past judgements from a file: read and checked first, compared with the project next, appended to its log last."""
+"""Import past judgements: plan the additions, append them to the event log. `judgement_files` reads the file."""
 
+import hashlib
 import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from annotation.curation import MAX_KEY, current_items, hold_items, look_alike
-from annotation.importing.columns import bare, wrong_with_name
-from annotation.importing.judgement_rows import Answer, Event, Plan, store_judgements, workers_known
-from annotation.importing.problems import ImportRefused, Problems, quoted
-from annotation.importing.shapes import UNDERSCORE, shape_of
-from annotation.importing.tables import open_table
-from annotation.models import Item, Judgement, Project, User
-from annotation.services import to_canonical
+from annotation import event_log
+from annotation.importing.cells import strip_export_apostrophe
+from annotation.importing.judgement_files import UNDERSCORE, ImportedJudgement
+from annotation.importing.problems import ImportFileError, ProblemList, quote
+from annotation.models import (
+    ImportedDetails,
+    Item,
+    Judgement,
+    JudgementImport,
+    JudgementNote,
+    PlatformIdentity,
+    Project,
+    User,
+    Worker,
+)
+from annotation.services import add_load, audit, to_canonical
+from annotation.services.items import current_items, lock_items, normalise_key
 
 NAMESPACE = uuid.UUID("5c1d9f0a-6f0e-5b39-9a43-0c5b8b0b8a51")
-CHOICES = ("a", "b", "tie")
-MAX_WORKER = 200
+PLATFORM = "import"
+BATCH = 500
+PART = 100  # judgements or workers that are added in one transaction in the background
 
 
-def read_judgements(path: Path) -> list[Answer]:
-    """Every row of the file, or a refusal that lists what is wrong with it."""
-    problems, answers = Problems(), []
-    with open_table(path) as table:
-        if not table.header:
-            raise ImportRefused(_("At least 1 judgement is needed.") + " " + _("The file is empty."))
-        shape = shape_of(table)
-        for line, cells in table.even_rows(problems):
-            if not shape.leaves_out(cells):
-                number = shape.number_of_worker(cells)
-                answers.append(Answer(line, *shape.answer(cells), joined=shape.joined, number=number))
-                _check(answers[-1], shape.columns, problems)
-    problems.refuse_if_any()
-    if not answers:
-        raise ImportRefused(_("At least 1 judgement is needed.") + " " + _("The file has a header and no rows."))
-    return answers
+class ImportRunning(ImportFileError):
+    status = 409
+    title = gettext_lazy("Another import of this study is still running.")
+    detail = gettext_lazy("Nothing was imported. Try again when the study's page shows that it is complete.")
 
 
-def plan_judgements(project: Project, answers: list[Answer]) -> Plan:
-    """What these rows would add to the project as it is now."""
+@dataclass(frozen=True, slots=True)
+class PlannedJudgement:
+    """A judgement that the project does not have yet, with its items in canonical order."""
+
+    uuid: uuid.UUID
+    worker: str
+    lo: Item
+    hi: Item
+    choice: str
+    round: int
+    row: ImportedJudgement
+
+
+@dataclass(slots=True)
+class JudgementImportPlan:
+    """What the import will add; `workers` are the new ones in the order in which they joined.
+
+    `traits` are those that workers do not have yet, or have with another value.
+    """
+
+    added: list[PlannedJudgement] = field(default_factory=list)
+    unchanged: int = 0
+    workers: list[str] = field(default_factory=list)
+    traits: dict[str, dict[str, str]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    in_background: bool = False  # the judgements are still being added
+
+    @property
+    def counts(self) -> dict[str, int]:
+        ties = sum(judgement.choice == Judgement.Choice.TIE for judgement in self.added)
+        return {
+            "added": len(self.added),
+            "ties": ties,
+            "workers": len(self.workers),
+            "unchanged": self.unchanged,
+            "traits": len(self.traits),
+        }
+
+    @property
+    def basis(self) -> str:
+        """A hash of the additions, including the revision of each item; if it differs, the preview is out of date."""
+        added = [[str(judgement.uuid), judgement.lo.pk, judgement.hi.pk] for judgement in self.added]
+        return hashlib.sha256(json.dumps([self.counts, added, self.traits]).encode()).hexdigest()
+
+    @property
+    def changes_anything(self) -> bool:
+        return bool(self.added or self.traits)
+
+
+def plan_judgements(project: Project, rows: list[ImportedJudgement]) -> JudgementImportPlan:
+    """Compare the rows with the project's items and earlier imports."""
     items = {item.key: item for item in current_items(project)}
-    answers = [_in_keys_of(items, answer) for answer in answers]
-    _check_items(answers, items)
-    stored, known = _winners_stored(project), workers_known(project)
-    plan, problems, strangers = Plan(), Problems(), dict[str, int]()
-    for answer, event in _events(project, answers, items):
-        winner = stored.get(event.uuid)
+    return compare(project, rows, items, _stored_winners(project), _imported_workers(project))
+
+
+def compare(
+    project: Project,
+    rows: list[ImportedJudgement],
+    items: dict[str, Item],
+    stored: dict[uuid.UUID, str],
+    known_workers: dict[str, Worker],
+) -> JudgementImportPlan:
+    """Compare the rows with these items, and with the winners and workers of earlier imports."""
+    rows = [_resolve_keys(row, items) for row in rows]
+    _check_items(rows, items)
+    plan, problems, new_workers = JudgementImportPlan(), ProblemList(), dict[str, int]()
+    for row, judgement in _to_judgements(project, rows, items):
+        winner = stored.get(judgement.uuid)
         if winner is None:
-            plan.added.append(event)
-            if answer.worker not in known:
-                strangers.setdefault(answer.worker, answer.number)
-        elif winner == _winner(answer):
+            plan.added.append(judgement)
+            if row.worker not in known_workers:
+                new_workers.setdefault(row.worker, row.worker_number)
+        elif winner == _winner(row):
             plan.unchanged += 1
         else:
-            problems.add(answer.line, "choice", _("The project has another answer of this worker to this pair."))
-    problems.refuse_if_any()
-    plan.workers = sorted(strangers, key=lambda name: strangers[name])  # as they appear, where no file numbers them
+            message = _("The study already has different answers by these workers for these pairs: %(values)s.")
+            problems.add(row.line, "choice", message, quote(row.worker))
+    problems.raise_if_any()
+    plan.workers = sorted(new_workers, key=lambda name: new_workers[name])  # stable: file order without numbers
+    _plan_traits(plan, rows, known_workers)
     return plan
+
+
+def _plan_traits(plan: JudgementImportPlan, rows: list[ImportedJudgement], known_workers: dict[str, Worker]) -> None:
+    """Collect the traits of each worker; of several values the first counts."""
+    found, conflicts = dict[str, dict[str, str]](), Counter[str]()
+    for row in rows:
+        traits = found.setdefault(row.worker, {})
+        for name, value in row.traits.items():
+            conflicts[name] += traits.setdefault(name, value) != value
+    for name, count in conflicts.items():
+        if count:
+            message = _("“%(name)s” has several values for the same worker in %(count)s rows; the first one counts.")
+            plan.warnings.append(message % {"name": name, "count": f"{count:,}"})
+    stored = {name: worker.traits for name, worker in known_workers.items()}
+    importable = {*stored, *plan.workers}
+    changed = {
+        worker: {name: value for name, value in traits.items() if stored.get(worker, {}).get(name) != value}
+        for worker, traits in found.items()
+        if worker in importable
+    }
+    plan.traits = {worker: traits for worker, traits in changed.items() if traits}
 
 
 @transaction.atomic
-def import_judgements(*, project: Project, user: User | None, rows: list[Answer]) -> Plan:
-    """The project's log has these judgements. The same rows again add nothing."""
-    hold_items(project)
+def import_judgements(*, project: Project, user: User | None, rows: list[ImportedJudgement]) -> JudgementImportPlan:
+    """Append these judgements to the event log; importing the same rows again adds nothing."""
+    lock_items(project)
+    refuse_if_running(project)
     plan = plan_judgements(project, rows)
     if plan.changes_anything:
-        store_judgements(project, user, plan)
+        _store(project, user, plan)
     return plan
 
 
-def _check(answer: Answer, columns: list[str], problems: Problems) -> None:
-    """The row names a worker, two different items and a choice."""
-    worker, a, b, choice = columns
-    for column, value, longest in ((worker, answer.worker, MAX_WORKER), (a, answer.a, MAX_KEY), (b, answer.b, MAX_KEY)):
-        if message := wrong_with_name(value, longest):
-            problems.add(answer.line, column, message)
-    if answer.a and answer.a == answer.b:
-        problems.add(answer.line, b, _("An item cannot be compared with itself."))
-    if answer.choice not in CHOICES:
-        words = {"value": quoted(answer.choice)}
-        problems.add(answer.line, choice, _("%(value)s is not a choice; write a, b or tie.") % words)
+def refuse_if_running(project: Project) -> None:
+    """Raise ImportRunning while judgements are being added in the background."""
+    if JudgementImport.objects.filter(project=project, state=JudgementImport.State.RUNNING).exists():
+        raise ImportRunning
 
 
-def _in_keys_of(items: dict[str, Item], answer: Answer) -> Answer:
-    """The answer with its keys as the project writes them; of an id, the only two keys that it can be made of."""
-    meant = replace(answer, a=bare(answer.a, items), b=bare(answer.b, items))
-    if not answer.joined or (meant.a in items and meant.b in items):
-        return meant
-    parts = f"{answer.a}{UNDERSCORE}{answer.b}".split(UNDERSCORE)
-    ways = [(UNDERSCORE.join(parts[:n]), UNDERSCORE.join(parts[n:])) for n in range(1, len(parts))]
-    known = [(bare(a, items), b) for a, b in ways if bare(a, items) in items and b in items]
-    return replace(answer, a=known[0][0], b=known[0][1]) if len(known) == 1 else meant
+def _resolve_keys(row: ImportedJudgement, items: dict[str, Item]) -> ImportedJudgement:
+    """Replace the keys by the project's own; split a pair id where exactly one split gives two known keys."""
+    resolved = replace(row, a=strip_export_apostrophe(row.a, items), b=strip_export_apostrophe(row.b, items))
+    if not row.pair_in_one_cell or (resolved.a in items and resolved.b in items):
+        return resolved
+    parts = f"{row.a}{UNDERSCORE}{row.b}".split(UNDERSCORE)
+    splits = [(UNDERSCORE.join(parts[:n]), UNDERSCORE.join(parts[n:])) for n in range(1, len(parts))]
+    pairs = [(strip_export_apostrophe(a, items), b) for a, b in splits]
+    known = [(a, b) for a, b in pairs if a in items and b in items]
+    return replace(row, a=known[0][0], b=known[0][1]) if len(known) == 1 else resolved
 
 
-def _check_items(answers: list[Answer], items: dict[str, Item]) -> None:
-    """Both items of every row are items of the project, under exactly this key."""
-    looks = {look_alike(key): key for key in items}
-    problems = Problems()
-    for answer in answers:
-        for column, key in (("a", answer.a), ("b", answer.b)):
-            if key in items:
-                continue
-            message = _("The project has no item %(key)s.") % {"key": quoted(key)}
-            if alike := looks.get(look_alike(key)):
-                message += " " + _("Is %(alike)s meant?") % {"alike": quoted(alike)}
-            problems.add(answer.line, column, message)
-    problems.refuse_if_any()
+def _check_items(rows: list[ImportedJudgement], items: dict[str, Item]) -> None:
+    """Report all keys that the project does not have, with a suggestion where one looks similar."""
+    lookalikes = {normalise_key(key): key for key in items}
+    problems, message = ProblemList(), _("The study has no items with these keys: %(values)s.")
+    for row in rows:
+        for key in (row.a, row.b):
+            if key not in items:
+                similar = lookalikes.get(normalise_key(key))
+                hint = " " + _("(did you mean %(key)s?)") % {"key": quote(similar)} if similar else ""
+                problems.add(row.line, "a, b", message, quote(key) + hint)
+    problems.raise_if_any()
 
 
-def _events(project: Project, answers: list[Answer], items: dict[str, Item]) -> Iterator[tuple[Answer, Event]]:
-    """Each answer with its pair in canonical order; the same worker and pair again is the next round."""
+def _to_judgements(
+    project: Project, rows: list[ImportedJudgement], items: dict[str, Item]
+) -> Iterator[tuple[ImportedJudgement, PlannedJudgement]]:
+    """Pair each row with its judgement; the same worker and pair again is the next round."""
     rounds = Counter[tuple[str, ...]]()
-    for answer in answers:
-        keys = sorted((answer.a, answer.b))
-        rounds[answer.worker, *keys] += 1
-        occurrence = rounds[answer.worker, *keys]
-        # By keys, not by rows: a corrected text must not let the same file in twice.
-        name = json.dumps([project.import_salt, answer.worker, *keys, occurrence])
-        first, second = items[answer.a], items[answer.b]
+    for row in rows:
+        keys = sorted((row.a, row.b))
+        rounds[row.worker, *keys] += 1
+        occurrence = rounds[row.worker, *keys]
+        # The UUID depends on keys, not on primary keys: a corrected text must not let the same file in twice.
+        name = json.dumps([project.import_salt, row.worker, *keys, occurrence])
+        first, second = items[row.a], items[row.b]
         lo, hi = sorted((first, second), key=lambda item: item.pk)
-        choice = to_canonical(answer.choice, lo_is_left=lo is first)
-        yield answer, Event(uuid.uuid5(NAMESPACE, name), answer.worker, lo, hi, choice, occurrence)
+        choice = to_canonical(row.choice, lo_is_left=lo is first)
+        yield row, PlannedJudgement(uuid.uuid5(NAMESPACE, name), row.worker, lo, hi, choice, occurrence, row)
 
 
-def _winner(answer: Answer) -> str:
-    """The key of the better item, or nothing for a tie."""
-    return {"a": answer.a, "b": answer.b}.get(answer.choice, "")
+def _winner(row: ImportedJudgement) -> str:
+    """The key of the preferred item, or "" for a tie."""
+    return {"a": row.a, "b": row.b}.get(row.choice, "")
 
 
-def _winners_stored(project: Project) -> dict[uuid.UUID, str]:
-    """What earlier files said, by the same keys."""
+def _stored_winners(project: Project) -> dict[uuid.UUID, str]:
+    """The keys of the preferred items in earlier imports, by judgement UUID."""
     imported = Judgement.objects.filter(project=project, source=Judgement.Source.IMPORT)
     rows = imported.values_list("uuid", "choice", "item_lo__key", "item_hi__key")
     return {number: {"lo": lo, "hi": hi}.get(choice, "") for number, choice, lo, hi in rows}
+
+
+def _imported_workers(project: Project, names: set[str] | None = None) -> dict[str, Worker]:
+    """The workers of earlier imports by their names in the files; only these names, if given."""
+    identities = PlatformIdentity.objects.filter(project=project, platform=PLATFORM).select_related("worker")
+    if names is not None:
+        identities = identities.filter(external_id__in=names)
+    return {identity.external_id: identity.worker for identity in identities}
+
+
+def _store(project: Project, user: User | None, plan: JudgementImportPlan) -> None:
+    """Append the judgements to the event log; the caller has locked the project's items."""
+    workers = {**_imported_workers(project), **_create_workers(project, plan.workers)}
+    _append(project, plan.added, workers)
+    _store_traits(project, {workers[name]: traits for name, traits in plan.traits.items()})
+    audit(project, user, "imported judgements", plan.counts)
+    transaction.on_commit(lambda: event_log.notify(project.pk))
+
+
+def _append(project: Project, planned: list[PlannedJudgement], workers: dict[str, Worker]) -> None:
+    """Append these judgements with their details, and count them in the loads of their items."""
+    events = [_judgement(project, each, workers[each.worker]) for each in planned]
+    event_log.append(events)
+    _store_details(events, planned)
+    add_load((each.lo.pk, each.hi.pk) for each in planned)
+
+
+def _store_details(events: list[Judgement], planned: list[PlannedJudgement]) -> None:
+    """Store times, extra columns and reasons outside the hash chain, so that they can be erased with the person."""
+    rows = [(event, each.row) for event, each in zip(events, planned, strict=True)]
+    details = [
+        ImportedDetails(judgement=event, judged_at=row.judged_at, columns=row.extra)
+        for event, row in rows
+        if row.judged_at or row.extra
+    ]
+    notes = [JudgementNote(judgement=event, text=row.note) for event, row in rows if row.note]
+    ImportedDetails.objects.bulk_create(details, batch_size=BATCH)
+    JudgementNote.objects.bulk_create(notes, batch_size=BATCH)
+
+
+def _store_traits(project: Project, traits: dict[Worker, dict[str, str]]) -> None:
+    for worker, values in traits.items():
+        worker.traits = {**worker.traits, **values}
+    if traits:
+        Worker.objects.bulk_update(traits, ["traits"], batch_size=BATCH)
+        event_log.raise_inputs_revision(project.pk)
+
+
+def split_plan(plan: JudgementImportPlan) -> Iterator[dict[str, Any]]:
+    """The plan in parts that can be stored as JSON: workers in the order in which they joined, judgements, traits."""
+    for start in range(0, len(plan.workers), PART):
+        yield {"workers": plan.workers[start : start + PART]}
+    for start in range(0, len(plan.added), PART):
+        yield {"judgements": [_to_record(planned) for planned in plan.added[start : start + PART]]}
+    for start in range(0, len(plan.traits), PART):
+        yield {"traits": dict(list(plan.traits.items())[start : start + PART])}
+
+
+def append_part(project: Project, part: dict[str, Any]) -> int:
+    """Create the workers, append the judgements and store the traits of one part; return the number of judgements."""
+    _create_workers(project, part.get("workers", []))
+    records, traits = part.get("judgements", []), part.get("traits", {})
+    workers = _imported_workers(project, {*traits, *(record["worker"] for record in records)})
+    items = Item.objects.in_bulk({record[end] for record in records for end in ("lo", "hi")})
+    _append(project, [_from_record(record, items) for record in records], workers)
+    _store_traits(project, {workers[name]: values for name, values in traits.items()})
+    return len(records)
+
+
+def _to_record(planned: PlannedJudgement) -> dict[str, Any]:
+    row = planned.row
+    record = {
+        "uuid": str(planned.uuid),
+        "worker": planned.worker,
+        "lo": planned.lo.pk,
+        "hi": planned.hi.pk,
+        "choice": planned.choice,
+        "round": planned.round,
+        "judged_at": row.judged_at.isoformat() if row.judged_at else None,
+        "response_ms": row.response_ms,
+        "note": row.note,
+        "extra": row.extra,
+    }
+    return {name: value for name, value in record.items() if value not in (None, "", {})}
+
+
+def _from_record(record: dict[str, Any], items: dict[int, Item]) -> PlannedJudgement:
+    worker, choice = record["worker"], record["choice"]
+    lo, hi, at = items[record["lo"]], items[record["hi"]], record.get("judged_at")
+    row = ImportedJudgement(
+        line=0,
+        worker=worker,
+        a=lo.key,
+        b=hi.key,
+        choice=choice,
+        judged_at=datetime.fromisoformat(at) if at else None,
+        response_ms=record.get("response_ms"),
+        note=record.get("note", ""),
+        extra=record.get("extra", {}),
+    )
+    return PlannedJudgement(uuid.UUID(record["uuid"]), worker, lo, hi, choice, record["round"], row)
+
+
+def _create_workers(project: Project, names: list[str]) -> dict[str, Worker]:
+    """Create a finished worker with a random code for each name; names are stored in PlatformIdentity only."""
+    new_workers = [Worker(project=project, state=Worker.State.FINISHED, outcome=PLATFORM) for _ in names]
+    workers = dict(zip(names, Worker.objects.bulk_create(new_workers, batch_size=BATCH), strict=True))
+    identities = [
+        PlatformIdentity(project=project, worker=worker, platform=PLATFORM, external_id=name)
+        for name, worker in workers.items()
+    ]
+    PlatformIdentity.objects.bulk_create(identities, batch_size=BATCH)
+    return workers
+
+
+def _judgement(project: Project, planned: PlannedJudgement, worker: Worker) -> Judgement:
+    return Judgement(
+        uuid=planned.uuid,
+        project=project,
+        worker=worker,
+        item_lo=planned.lo,
+        item_hi=planned.hi,
+        round=planned.round,
+        choice=planned.choice,
+        source=Judgement.Source.IMPORT,
+        response_ms=planned.row.response_ms,
+        created_at=timezone.now(),
+    )

@@ -1,91 +1,129 @@
-"""What can be wrong with a file, in plain words, with line and column."""
+"""Problems found in an import file, each kind once, and the exceptions that report them with line and column."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from annotation.refusals import Refused
+from annotation.exceptions import RequestError
 
-MOST_SHOWN = 20
-MOST_QUOTED = 60
+MAX_SHOWN = 20  # kinds of problems
+MAX_VALUES = 100  # values named in one problem
+MAX_QUOTED = 60
+VALUES = "%(values)s"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; column is the header's name, or "" where the whole line is meant."""
+    """One kind of problem in one column: its first line, and the number of lines that have it.
+
+    `column` is the name in the header, or "" for the whole line.
+    """
 
     line: int
     column: str
     message: str
+    count: int = 1
 
     def __str__(self) -> str:
         if self.column:
             place = _("Line %(line)s, column “%(column)s”") % {"line": self.line, "column": self.column}
         else:
             place = _("Line %(line)s") % {"line": self.line}
-        return f"{place}: {self.message}"
+        if self.count == 1:
+            return f"{place}: {self.message}"
+        more = ngettext("(and %(count)s more line)", "(and %(count)s more lines)", self.count - 1)
+        return f"{place}: {self.message} " + more % {"count": f"{self.count - 1:,}"}
 
 
-class ImportRefused(Refused):
-    """The file was looked at and nothing was written."""
+class ImportFileError(RequestError):
+    """The file cannot be imported; nothing was written."""
 
     status = 422
     title = gettext_lazy("The file cannot be imported.")
-    detail = gettext_lazy("Nothing was imported; what was there before is safe. Correct the file and try again.")
+    detail = gettext_lazy("Nothing was imported, and existing data are unchanged. Correct the file and try again.")
 
-    def __init__(self, title: str = "", problems: Sequence[Problem] = (), total: int = 0) -> None:
+    def __init__(self, title: str = "", problems: Sequence[Problem] = (), n_hidden: int = 0) -> None:
         self.title = title or str(self.title)  # type: ignore[assignment]
         self.problems = list(problems)
-        self.total = max(total, len(self.problems))
-        super().__init__(self.in_words())
+        self.n_hidden = n_hidden  # kinds of problems that are not listed
+        super().__init__(self.format_text())
 
     @property
-    def unshown(self) -> int:
-        return self.total - len(self.problems)
+    def total(self) -> int:
+        """The number of problems in the lines of the listed kinds."""
+        return sum(problem.count for problem in self.problems)
 
-    def in_words(self) -> str:
-        """Everything a person at a terminal needs."""
+    def format_text(self) -> str:
+        """Title, problems and advice as plain text, for a terminal."""
         lines = [str(self.title), *(f"  {problem}" for problem in self.problems)]
-        if self.unshown:
-            lines.append("  " + _("… and %(count)s more.") % {"count": f"{self.unshown:,}"})
+        if self.n_hidden:
+            lines.append("  " + _("… and %(count)s more kinds.") % {"count": f"{self.n_hidden:,}"})
         return "\n".join([*lines, str(self.detail)])
 
 
-class TooLarge(ImportRefused):
+class FileTooLarge(ImportFileError):
     status = 413
     title = gettext_lazy("The file is too large.")
-    detail = gettext_lazy("Nothing was imported. Split it into smaller files and import them one after the other.")
+    detail = gettext_lazy("Nothing was imported. Split the file and import the parts one by one.")
 
 
-class NotText(ImportRefused):
+class NotATextFile(ImportFileError):
     status = 415
     title = gettext_lazy("This is not a text file with columns.")
-    detail = gettext_lazy("Nothing was imported. Save the table as “CSV UTF-8” and import that file.")
+    detail = gettext_lazy(
+        "Nothing was imported. Save the table as “CSV UTF-8” or as an Excel workbook (.xlsx) and import that file."
+    )
 
 
-class Problems:
-    """Collects what is wrong while a file is read: the first few in full, the rest as a number."""
+@dataclass(slots=True)
+class _Kind:
+    """A kind of problem while the file is read; `values` keeps the distinct ones in order."""
+
+    line: int
+    last_line: int = 0
+    count: int = 0
+    values: dict[str, None] = field(default_factory=dict)
+
+
+class ProblemList:
+    """Collects problems while a file is read: each kind once, with its first line, its count and its values."""
 
     def __init__(self) -> None:
-        self.first: list[Problem] = []
-        self.total = 0
+        self._kinds: dict[tuple[str, str], _Kind] = {}
 
-    def add(self, line: int, column: str, message: str) -> None:
-        self.total += 1
-        if len(self.first) < MOST_SHOWN:
-            self.first.append(Problem(line, column, message))
+    def add(self, line: int, column: str, message: str, value: str = "") -> None:
+        """Count a problem; `%(values)s` in the message stands for the distinct values of its kind."""
+        kind = self._kinds.setdefault((column, message), _Kind(line))
+        kind.count += line != kind.last_line  # a line counts once for all its values
+        kind.line, kind.last_line = min(kind.line, line), line
+        if value:
+            kind.values[value] = None
 
-    def refuse_if_any(self) -> None:
-        """Goes on only with a file without problems."""
-        if self.total:
-            title = ngettext("The file has %(count)s problem.", "The file has %(count)s problems.", self.total)
-            by_line = sorted(self.first, key=lambda problem: problem.line)
-            raise ImportRefused(title % {"count": f"{self.total:,}"}, by_line, self.total)
+    def raise_if_any(self) -> None:
+        if not self._kinds:
+            return
+        found = [
+            Problem(kind.line, column, message.replace(VALUES, _join(kind.values)), kind.count)
+            for (column, message), kind in self._kinds.items()
+        ]
+        found.sort(key=lambda problem: problem.line)
+        total = sum(problem.count for problem in found)
+        title = ngettext("The file has %(count)s problem.", "The file has %(count)s problems.", total)
+        shown = found[:MAX_SHOWN]
+        raise ImportFileError(title % {"count": f"{total:,}"}, shown, len(found) - len(shown))
 
 
-def quoted(value: str) -> str:
-    """A cell as it is shown in a message: short, on one line, with nothing invisible in it."""
-    short = value if len(value) <= MOST_QUOTED else value[:MOST_QUOTED] + "…"
+def _join(values: Collection[str]) -> str:
+    text = ", ".join(islice(values, MAX_VALUES))
+    if len(values) <= MAX_VALUES:
+        return text
+    return text + " " + _("and %(count)s others") % {"count": f"{len(values) - MAX_VALUES:,}"}
+
+
+def quote(value: str) -> str:
+    """Quote a cell for a message: shortened, on one line, without invisible characters."""
+    short = value if len(value) <= MAX_QUOTED else value[:MAX_QUOTED] + "…"
     return "“" + "".join(c if c.isprintable() else "�" for c in short) + "”"

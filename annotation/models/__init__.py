@@ -1,27 +1,43 @@
-"""The rows of a study. Invariants are database constraints first; forms and services only explain them."""
+"""Models of a study. Invariants are database constraints first; forms and services explain them."""
 
+from annotation.models.accounts import Invitation, Membership, User
 from annotation.models.audit import AuditEntry
+from annotation.models.imports import ImportChunk, JudgementImport
 from annotation.models.items import Item
-from annotation.models.judgements import Assignment, Judgement, JudgementNote, Retraction, Suggestion
-from annotation.models.people import Invitation, Membership, User
+from annotation.models.judgements import Assignment, ImportedDetails, Judgement, JudgementNote, Retraction, Suggestion
+from annotation.models.passport import StudyPassport
+from annotation.models.platform_events import PlatformEvent
+from annotation.models.preparation import AttentionCheck, Preparation
 from annotation.models.projects import EventHead, Project
+from annotation.models.recruitment import Recruitment
 from annotation.models.tombstones import Tombstone
-from annotation.models.workers import PlatformIdentity, Worker
+from annotation.models.trials import TrialAnswer
+from annotation.models.workers import PlatformIdentity, Worker, WorkerExclusion
 
 __all__ = [
     "Assignment",
+    "AttentionCheck",
     "AuditEntry",
     "EventHead",
+    "ImportChunk",
+    "ImportedDetails",
     "Invitation",
     "Item",
     "Judgement",
+    "JudgementImport",
     "JudgementNote",
     "Membership",
+    "PlatformEvent",
     "PlatformIdentity",
+    "Preparation",
     "Project",
+    "Recruitment",
     "Retraction",
+    "StudyPassport",
     "Suggestion",
     "Tombstone",
+    "TrialAnswer",
     "User",
     "Worker",
+    "WorkerExclusion",
 ]

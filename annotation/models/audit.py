@@ -1,4 +1,4 @@
-"""Who changed what, and when."""
+"""Audit log: who changed what, and when."""
 
 from django.conf import settings
 from django.db import models
@@ -12,7 +12,7 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        verbose_name_plural = "audit entries"
+        verbose_name, verbose_name_plural = "change", "changes"
         ordering = ["-id"]
 
     def __str__(self) -> str:

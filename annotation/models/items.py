@@ -1,4 +1,4 @@
-"""What is judged. A corrected text is a new row, so that a judgement always points to the text that was read."""
+"""Items. A corrected text is a new row, so that a judgement always references the text that was read."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ class ItemQuerySet(models.QuerySet["Item"]):
     def active(self) -> "ItemQuerySet":
         return self.filter(active=True)
 
-    def of_key(self, key: str) -> "ItemQuerySet":
+    def revisions(self, key: str) -> "ItemQuerySet":
         """Every revision of one item, newest first."""
         return self.filter(key=key).order_by("-revision")
 
@@ -24,11 +24,13 @@ class Item(models.Model):
     key = models.CharField(_("key"), max_length=200, help_text=_("The researcher's own id."))
     revision = models.PositiveIntegerField(default=1)
     text = models.TextField(_("text"), max_length=MAX_TEXT)
-    group = models.CharField(_("group"), max_length=200, blank=True, help_text=_("Topic and stance, for instance."))
+    group = models.CharField(_("group"), max_length=200, blank=True, help_text=_("For example topic and stance."))
     metadata = models.JSONField(default=dict, blank=True)
-    features = models.JSONField(default=dict, blank=True, help_text=_("Numeric columns given by the researcher."))
-    active = models.BooleanField(_("given to workers"), default=True)
-    load = models.PositiveIntegerField(default=0, help_text=_("How often it was given out, or judged elsewhere."))
+    features = models.JSONField(default=dict, blank=True, help_text=_("Numeric columns of the import file."))
+    active = models.BooleanField(_("shown to workers"), default=True)
+    load = models.PositiveIntegerField(
+        default=0, help_text=_("How often it was issued, or judged without being issued.")
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects: ClassVar[models.Manager["Item"]] = ItemQuerySet.as_manager()

@@ -1,4 +1,4 @@
-"""One answer to one pair: the lease it was given under, the event itself, its undoing, and a note beside it."""
+"""Assignments (leases), judgements, retractions, notes and suggested pairs."""
 
 import uuid
 from typing import ClassVar
@@ -12,13 +12,13 @@ from annotation.models.workers import Worker
 
 
 class Assignment(models.Model):
-    """A pair lent to a worker for a while. The order shown and the reason it was chosen are fixed here."""
+    """A pair leased to a worker for a limited time, with the order shown and the reason it was chosen."""
 
     class Purpose(models.TextChoices):
         NORMAL = "normal", _("normal")
         REPEAT = "repeat", _("planned repeat")
         ATTENTION = "attention", _("attention check")
-        AGAIN = "again", _("given again after an undo")
+        REISSUED = "again", _("reissued after an undo")
 
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
@@ -30,17 +30,18 @@ class Assignment(models.Model):
     round = models.PositiveIntegerField(default=1)
     purpose = models.CharField(max_length=10, choices=Purpose.choices, default=Purpose.NORMAL)
     policy = models.CharField(max_length=40)
-    propensity = models.FloatField(null=True, help_text=_("The chance with which the policy chose this pair."))
+    propensity = models.FloatField(null=True, help_text=_("The probability with which the policy chose this pair."))
     slot = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_("Which of the pair's places this worker takes; empty when it was given back."),
+        help_text=_("Which of the pair's slots this worker takes; empty when it was released."),
     )
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "leased pair", "leased pairs"
         constraints = [
             models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="assignment_canonical_order"),
             models.UniqueConstraint(fields=["worker", "item_lo", "item_hi", "round"], name="assignment_once_per_round"),
@@ -72,25 +73,24 @@ class Assignment(models.Model):
 
 
 class JudgementQuerySet(models.QuerySet["Judgement"]):
-    def standing(self) -> "JudgementQuerySet":
-        """Those that were not taken back."""
+    def not_retracted(self) -> "JudgementQuerySet":
         return self.filter(retraction__isnull=True)
 
     def answers(self) -> "JudgementQuerySet":
-        """Those that stand and say something: skipped ones left out."""
-        return self.standing().exclude(choice=Judgement.Choice.SKIP)
+        """Judgements that were neither retracted nor skipped."""
+        return self.not_retracted().exclude(choice=Judgement.Choice.SKIP)
 
-    def that_may_be_told(self) -> "JudgementQuerySet":
-        """All but those that an erased person took along."""
+    def visible(self) -> "JudgementQuerySet":
+        """Exclude the judgements that were removed with an erased worker."""
         return self.exclude(worker__outcome=Worker.ERASED, retraction__isnull=False)
 
 
 class Judgement(models.Model):
-    """An event that never changes: the database refuses UPDATE and DELETE."""
+    """An immutable event: triggers refuse UPDATE and DELETE."""
 
     class Choice(models.TextChoices):
-        LO = "lo", _("the item with the lower number")
-        HI = "hi", _("the item with the higher number")
+        LO = "lo", _("the item with the lower id")
+        HI = "hi", _("the item with the higher id")
         TIE = "tie", _("equally good")
         SKIP = "skip", _("can't decide")
 
@@ -119,8 +119,10 @@ class Judgement(models.Model):
     lo_was_left = models.BooleanField(null=True, help_text=_("The order shown; unknown for imported judgements."))
     source = models.CharField(max_length=10, choices=Source.choices)
     response_ms = models.PositiveIntegerField(null=True, blank=True)
-    clock_doubtful = models.BooleanField(default=False, help_text=_("The browser's time was outside the lease."))
-    late = models.BooleanField(default=False, help_text=_("Came after the lease had run out."))
+    clock_doubtful = models.BooleanField(
+        default=False, help_text=_("The browser's response time was outside the lease.")
+    )
+    late = models.BooleanField(default=False, help_text=_("Received after the lease had expired."))
     sequence = models.PositiveBigIntegerField()
     previous_hash = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64)
@@ -155,14 +157,14 @@ class Judgement(models.Model):
 
     @property
     def choice_shown(self) -> str:
-        """As the worker gave it: left or right, where it was for one of the two."""
+        """The choice as the worker gave it: left, right, tie or skip."""
         if self.choice not in (self.Choice.LO, self.Choice.HI):
             return self.choice
         return "left" if (self.choice == self.Choice.LO) == self.lo_was_left else "right"
 
 
 class Retraction(models.Model):
-    """A judgement taken back: an event of its own, in the same sequence and hash chain. Never changes either."""
+    """The undo of a judgement: an immutable event in the same sequence and hash chain."""
 
     uuid = models.UUIDField(unique=True)
     project = models.ForeignKey("annotation.Project", on_delete=models.PROTECT, related_name="retractions")
@@ -173,6 +175,7 @@ class Retraction(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
+        verbose_name, verbose_name_plural = "retracted judgement", "retracted judgements"
         ordering = ["sequence"]
         constraints = [
             models.UniqueConstraint(fields=["project", "sequence"], name="retraction_sequence_once"),
@@ -184,28 +187,48 @@ class Retraction(models.Model):
 
 
 class JudgementNote(models.Model):
-    """What a worker wrote beside an answer: erasable, so outside the hash chain."""
+    """A worker's comment on a judgement: erasable, therefore outside the hash chain."""
 
     judgement = models.OneToOneField(Judgement, on_delete=models.PROTECT, related_name="note")
     text = models.TextField(max_length=2000)
+
+    class Meta:
+        verbose_name, verbose_name_plural = "comment on a judgement", "comments on judgements"
 
     def __str__(self) -> str:
         return f"note on {self.judgement_id}"
 
 
+class ImportedDetails(models.Model):
+    """What an imported judgement brought along: erasable, therefore outside the hash chain.
+
+    The time is here because `Judgement.created_at` is when the event was appended, which the updater relies on.
+    """
+
+    judgement = models.OneToOneField(Judgement, on_delete=models.PROTECT, related_name="details")
+    judged_at = models.DateTimeField(null=True, blank=True, help_text=_("The time in the file."))
+    columns = models.JSONField(default=dict, blank=True, help_text=_("Columns of the file that Concord does not use."))
+
+    class Meta:
+        verbose_name_plural = "imported details"
+
+    def __str__(self) -> str:
+        return f"details of {self.judgement_id}"
+
+
 class SuggestionQuerySet(models.QuerySet["Suggestion"]):
     def fresh_for(self, worker: Worker) -> "SuggestionQuerySet":
-        """For this worker or for anybody, of active items, and of no pair this worker has had."""
-        had = Assignment.objects.filter(worker=worker, item_lo=OuterRef("item_lo"), item_hi=OuterRef("item_hi"))
-        meant = self.filter(Q(worker=worker) | Q(worker=None), project=worker.project_id)
-        return meant.filter(~Exists(had), item_lo__active=True, item_hi__active=True)
+        """Suggestions for this worker or for all, of active items and pairs that are new to this worker."""
+        issued = Assignment.objects.filter(worker=worker, item_lo=OuterRef("item_lo"), item_hi=OuterRef("item_hi"))
+        for_worker = self.filter(Q(worker=worker) | Q(worker=None), project=worker.project_id)
+        return for_worker.filter(~Exists(issued), item_lo__active=True, item_hi__active=True)
 
     def best_first(self) -> "SuggestionQuerySet":
         return self.order_by("-gain", "pk")
 
 
 class Suggestion(models.Model):
-    """A pair the model would learn much from. Modelling writes these rows; assignment may use them."""
+    """An informative pair for the model. The modelling app writes these rows; pair selection reads them."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
     worker = models.ForeignKey("annotation.Worker", null=True, blank=True, on_delete=models.CASCADE)
@@ -217,6 +240,7 @@ class Suggestion(models.Model):
     objects = SuggestionQuerySet.as_manager()
 
     class Meta:
+        verbose_name, verbose_name_plural = "suggested pair", "suggested pairs"
         constraints = [
             models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="suggestion_canonical_order"),
         ]

@@ -1,4 +1,4 @@
-"""A study: its words, its rules, its state, and the head of its event log."""
+"""Projects: texts, rules and state of a study, and the head of its event log."""
 
 import secrets
 from typing import ClassVar
@@ -10,24 +10,23 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models.people import Membership, User
+from annotation.models.accounts import Membership, User
 
 
 class ProjectQuerySet(models.QuerySet["Project"]):
-    def seen_by(self, user: User | AnonymousUser) -> "ProjectQuerySet":
-        """The projects this person is a member of; superusers see all of them."""
+    def visible_to(self, user: User | AnonymousUser) -> "ProjectQuerySet":
+        """The projects of which this user is a member; all projects for superusers."""
         if not user.is_authenticated:
             return self.none()
-        there = self.filter(head__isnull=False)  # a deleted project has none
-        return there if user.is_superuser else there.filter(membership__user=user)
+        existing = self.filter(head__isnull=False)  # a deleted project has no head
+        return existing if user.is_superuser else existing.filter(membership__user=user)
 
-    def in_lists(self) -> "ProjectQuerySet":
-        """Those that were not archived."""
+    def not_archived(self) -> "ProjectQuerySet":
         return self.filter(archived_at=None)
 
 
 def import_salt() -> str:
-    """Goes into the ids of imported judgements, so that no id can be traced back to a name by guessing names."""
+    """A salt for the UUIDs of imported judgements: without it, a worker's name could be confirmed by guessing."""
     return secrets.token_hex(16)
 
 
@@ -47,6 +46,16 @@ class Project(models.Model):
     question = models.CharField(_("question"), max_length=300, default="Which argument is more convincing?")
     instructions = models.TextField(_("instructions"), blank=True, max_length=10_000)
     consent = models.TextField(_("consent text"), blank=True, max_length=10_000)
+    thanks = models.TextField(_("thank-you text"), blank=True, max_length=10_000)
+    plain_texts = models.JSONField(
+        default=list,
+        blank=True,
+        editable=False,
+        help_text=_("Texts from before Markdown was available that have not been changed since."),
+    )
+    example_first = models.TextField(_("first text of the example"), blank=True, max_length=10_000)
+    example_second = models.TextField(_("second text of the example"), blank=True, max_length=10_000)
+    example_explanation = models.TextField(_("explanation of the example"), blank=True, max_length=10_000)
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
 
     language = models.CharField(
@@ -54,7 +63,7 @@ class Project(models.Model):
         max_length=12,
         default="en",
         validators=[RegexValidator(r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z", _("A code such as en, de or pt-br."))],
-        help_text=_("A code such as en, de or ar. The pages for workers are in this language where it is translated."),
+        help_text=_("A code such as en, de or ar. The pages for workers use this language if it is translated."),
     )
     direction = models.CharField(
         _("text direction"),
@@ -63,61 +72,84 @@ class Project(models.Model):
         default="ltr",
     )
 
-    ties_allowed = models.BooleanField(_("workers may say “equally good”"), default=True)
+    ties_allowed = models.BooleanField(_("workers may answer “equally good”"), default=True)
     reason_asked = models.BooleanField(_("workers may write a reason"), default=False)
     judgements_per_worker = models.PositiveIntegerField(
         _("judgements per worker"),
         default=40,
         validators=[MinValueValidator(1), MaxValueValidator(5000)],
-        help_text=_("From 1 to 5,000. When a worker has given that many, they are thanked and done."),
+        help_text=_("From 1 to 5,000. A worker is finished after this many."),
     )
     redundancy = models.PositiveIntegerField(
         _("workers per pair"),
         default=3,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("From 1 to 1,000. A pair judged by that many workers is not given out again."),
+        help_text=_("From 1 to 1,000. A pair judged by this many workers is not shown to others."),
     )
     pairs = models.CharField(
         _("which items are paired"), max_length=10, choices=Pairs.choices, default=Pairs.WITHIN_GROUP
     )
     group_shown = models.BooleanField(_("workers see the group of a pair"), default=False)
+    own_view_shown = models.BooleanField(
+        _("workers see how their answers compare"),
+        default=True,
+        help_text=_("After finishing, if enough other workers have judged."),
+    )
     repeat_share = models.PositiveIntegerField(
-        _("planned repeats, in percent"),
+        _("planned repeats (%)"),
         default=0,
         validators=[MaxValueValidator(50)],
         help_text=_(
-            "From 0 to 50. That share of pairs comes a second time, sides swapped, to see how steady people are."
+            "From 0 to 50. This share of pairs is shown again with the sides swapped, to measure self-consistency."
         ),
     )
     random_share = models.PositiveIntegerField(
-        _("pairs chosen without the model, in percent"),
+        _("random pairs (%)"),
         default=50,
         validators=[MaxValueValidator(100)],
-        help_text=_("From 0 to 100. The rest may follow the model's suggestions, where there are any."),
+        help_text=_("From 0 to 100. The other pairs follow the model's suggestions, if there are any."),
+    )
+    attention_checks = models.PositiveSmallIntegerField(
+        _("attention checks per worker"),
+        default=0,
+        validators=[MaxValueValidator(5)],
+        help_text=_(
+            "From 0 to 5. Between two pairs workers are asked to choose First or Second. Those who fail two or more "
+            "end with the outcome “failed checks”; their answers are kept."
+        ),
     )
     lease_minutes = models.PositiveIntegerField(
         _("minutes a pair is reserved for a worker"),
         default=30,
         validators=[MinValueValidator(1), MaxValueValidator(1440)],
-        help_text=_("From 1 to 1,440. A later answer is still kept."),
+        help_text=_("From 1 to 1,440. A later answer is still accepted."),
+    )
+    pairs_ahead = models.PositiveIntegerField(
+        _("pairs that a worker gets ahead"),
+        default=5,
+        validators=[MinValueValidator(1), MaxValueValidator(20)],
+        help_text=_(
+            "From 1 to 20. So many pairs can be judged without a connection. "
+            "More than 5 only while the study has plenty of free pairs."
+        ),
     )
     update_batch = models.PositiveIntegerField(
         _("new judgements that start a model update"),
         default=10,
         validators=[MinValueValidator(1), MaxValueValidator(100_000)],
-        help_text=_("From 1 to 100,000. Fewer are taken in after a minute."),
+        help_text=_("From 1 to 100,000. Fewer judgements start an update after a minute."),
     )
     answers_wanted = models.PositiveIntegerField(
-        _("answers wanted in all"),
+        _("target number of answers"),
         default=0,
         validators=[MaxValueValidator(10_000_000)],
         help_text=_(
-            "From 0 to 10,000,000. With so many the study has reached its goal, and webhooks hear of it. "
-            "0: when every pair was judged by as many workers as it should be."
+            "From 0 to 10,000,000. The study is complete at this number; webhooks are notified. "
+            "0: complete when every pair was judged by enough workers."
         ),
     )
     questionnaire = models.JSONField(
-        _("questions to workers"),
+        _("questions for workers"),
         default=list,
         blank=True,
         help_text=_('A list such as [{"name": "age", "label": "Your age", "choices": ["18-29", "30-49", "50+"]}].'),
@@ -126,32 +158,31 @@ class Project(models.Model):
     listed = models.BooleanField(
         _("listed on the home page"),
         default=False,
-        help_text=_(
-            "While the study is open, every visitor of this server sees it there. Without this, only the link leads in."
-        ),
+        help_text=_("Visitors of this server see the study there while it is open. Otherwise people need the link."),
     )
     ranking_public = models.BooleanField(
-        _("ranking open to everybody"),
+        _("public ranking"),
         default=False,
-        help_text=_("Whoever has the link can read the consensus ranking; nothing about workers is shown."),
+        help_text=_("Anyone with the link can read the consensus ranking; nothing about workers is shown."),
     )
     retention_days = models.PositiveIntegerField(
-        _("days after which workers' data are erased"),
+        _("days until workers' data is erased"),
         default=0,
         validators=[MaxValueValidator(3650)],
         help_text=_(
-            "From 0 to 3,650; 0 keeps them. So many days after the last answer, what platforms call the workers, their "
-            "answers to the questions above and their written reasons are erased. Judgements stay, under random codes."
+            "From 0 to 3,650; 0 means never. This many days after the last answer, platform IDs, answers to the "
+            "questionnaire and written reasons are erased. Judgements stay under random codes."
         ),
     )
     archived_at = models.DateTimeField(null=True, blank=True, editable=False)
     import_salt = models.CharField(max_length=32, default=import_salt, editable=False)
-    simulated = models.BooleanField(_("holds simulated data"), default=False)
+    simulated = models.BooleanField(_("contains simulated data"), default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects: ClassVar[models.Manager["Project"]] = ProjectQuerySet.as_manager()
 
     class Meta:
+        verbose_name, verbose_name_plural = "study", "studies"
         ordering = ["title"]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=["draft", "open", "paused", "closed"]), name="project_state"),
@@ -161,6 +192,7 @@ class Project(models.Model):
                 condition=Q(judgements_per_worker__range=(1, 5000)), name="project_judgements_per_worker"
             ),
             models.CheckConstraint(condition=Q(lease_minutes__range=(1, 1440)), name="project_lease_minutes"),
+            models.CheckConstraint(condition=Q(pairs_ahead__range=(1, 20)), name="project_pairs_ahead"),
             models.CheckConstraint(condition=Q(update_batch__gte=1), name="project_update_batch"),
             models.CheckConstraint(condition=Q(repeat_share__lte=50), name="project_repeat_share"),
             models.CheckConstraint(condition=Q(random_share__lte=100), name="project_random_share"),
@@ -177,7 +209,7 @@ class Project(models.Model):
         return reverse("annotation:judge", args=[self.slug])
 
     def role_of(self, user: User | AnonymousUser) -> str | None:
-        """owner, analyst, viewer, or None for a stranger. Superusers act as owners."""
+        """owner, analyst, viewer, or None for non-members. Superusers are owners."""
         if not user.is_authenticated:
             return None
         if user.is_superuser:
@@ -186,14 +218,17 @@ class Project(models.Model):
 
 
 class EventHead(models.Model):
-    """Where a project's event log stands. A row of its own, so that saving a project's form can never turn it back."""
+    """The end of a project's event log. A separate row, so that saving a stale project cannot move it back."""
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, primary_key=True, related_name="head")
     sequence = models.PositiveBigIntegerField(default=0)
     hash = models.CharField(max_length=64, default="")
     inputs_revision = models.PositiveBigIntegerField(
-        default=0, help_text=_("Raised by whoever changes items, model settings or exclusions, or asks for a refit.")
+        default=0, help_text=_("Raised when items, model settings or exclusions change or a refit is requested.")
     )
+
+    class Meta:
+        verbose_name, verbose_name_plural = "event log", "event logs"
 
     def __str__(self) -> str:
         return f"{self.project_id}: {self.sequence}"

@@ -1,4 +1,4 @@
-"""What is left of a deleted project: that it was there, who deleted it, and where its log ended."""
+"""The record of a deleted project: who deleted it and where its event log ended."""
 
 from django.conf import settings
 from django.db import models
@@ -6,17 +6,20 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Tombstone(models.Model):
-    """Written before anything goes. The database lets events be deleted only for a project that has one."""
+    """Written before any row is removed. The triggers allow deleting events only of projects with a tombstone."""
 
-    project_number = models.PositiveBigIntegerField(unique=True, help_text=_("The project's key; never given again."))
+    project_number = models.PositiveBigIntegerField(
+        unique=True, help_text=_("The project's primary key, which is never reused.")
+    )
     slug = models.CharField(max_length=60)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     events = models.PositiveBigIntegerField()
     last_hash = models.CharField(max_length=64, blank=True)
     deleted_at = models.DateTimeField(auto_now_add=True)
-    removed_at = models.DateTimeField(null=True, blank=True, help_text=_("When the last of its rows was gone."))
+    removed_at = models.DateTimeField(null=True, blank=True, help_text=_("When its last row was removed."))
 
     class Meta:
+        verbose_name, verbose_name_plural = "deleted study", "deleted studies"
         ordering = ["-id"]
 
     def __str__(self) -> str:

@@ -1,42 +1,50 @@
-"""The crowd. A worker is a random code; what a platform calls them is kept apart, so that a person can be erased."""
+"""Workers. A worker is a random code; platform IDs are in a separate table, so that a person can be erased."""
 
 import secrets
 from datetime import datetime, timedelta
 
 from django.apps import apps
+from django.conf import settings
 from django.db import models
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-# No letters or digits that are read as one another.
+# Without characters that look alike.
 CODE_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 CODE_LENGTH = 10
-SIMULATED = "simulated-"  # before the code of a worker who is nobody; no person's code holds a hyphen
+RETURN_CODE_LENGTH = 15  # 74 bits
+SIMULATED = "simulated-"  # prefix of a simulated worker's code; a person's code contains no hyphen
 
 
 def worker_code() -> str:
     return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
 
 
-# A worker who has been silent for longer is counted as having dropped out; they may come back.
-STILL_HERE = timedelta(minutes=15)
+def spell_code(digest: bytes, length: int = CODE_LENGTH) -> str:
+    """A code of this length from the first bytes of a digest."""
+    return "".join(CODE_ALPHABET[byte % len(CODE_ALPHABET)] for byte in digest[:length])
+
+
+# A worker without an answer for this long counts as dropped out until they return.
+ACTIVE_WINDOW = timedelta(minutes=15)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
-    def that_may_be_told(self) -> "WorkerQuerySet":
-        """All but those who were erased and took along all they had said, whatever a version still knows of them."""
-        standing = apps.get_model("annotation", "Judgement").objects.standing().filter(worker=OuterRef("pk"))
-        return self.filter(~Q(outcome=Worker.ERASED) | Exists(standing))
+    def visible(self) -> "WorkerQuerySet":
+        """Exclude erased workers whose judgements were all removed, even if a version still includes them."""
+        judgements = apps.get_model("annotation", "Judgement").objects.not_retracted().filter(worker=OuterRef("pk"))
+        return self.filter(~Q(outcome=Worker.ERASED) | Exists(judgements))
 
-    def by_activity(self, now: datetime) -> dict[str, int]:
-        """How many are at work now, have finished, have dropped out, or have withdrawn."""
-        given, since = apps.get_model("annotation", "Judgement").objects.order_by(), now - STILL_HERE
-        lately = given.filter(project__in=self.values("project"), created_at__gte=since).values("worker")
-        silent = ~Exists(given.filter(worker=OuterRef("pk")))
-        active, here = Q(state="active"), Q(pk__in=lately) | Q(silent, joined_at__gte=since)
+    def activity_counts(self, now: datetime) -> dict[str, int]:
+        """The number of active, finished, dropped-out and withdrawn workers."""
+        judgements, since = apps.get_model("annotation", "Judgement").objects.order_by(), now - ACTIVE_WINDOW
+        recent = judgements.filter(project__in=self.values("project"), created_at__gte=since).values("worker")
+        without_answers = ~Exists(judgements.filter(worker=OuterRef("pk")))
+        active = Q(state="active")
+        seen_recently = Q(pk__in=recent) | Q(without_answers, joined_at__gte=since)
         counts = self.aggregate(
             in_all=Count("pk", filter=active),
-            active=Count("pk", filter=active & here),
+            active=Count("pk", filter=active & seen_recently),
             finished=Count("pk", filter=Q(state="finished")),
             withdrawn=Count("pk", filter=Q(state="withdrawn")),
         )
@@ -50,15 +58,44 @@ class Worker(models.Model):
         FINISHED = "finished", _("finished")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
-    ERASED = "erased"  # the outcome of a person who is gone
+    class Outcome(models.TextChoices):
+        """How a participation ended. Set once; a worker who declines is not stored at all."""
+
+        FINISHED = "finished", _("finished")
+        STOPPED = "stopped", _("stopped early")
+        DECLINED = "declined", _("declined consent")
+        SCREENED_OUT = "screened_out", _("screened out")
+        FAILED_CHECKS = "failed_checks", _("failed checks")
+        NO_WORK_LEFT = "no_work_left", _("no work left")
+        ERROR = "error", _("error")
+        RETURNED = "returned", _("returned the task")
+
+    ERASED = "erased"  # outcome of an erased worker
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="workers")
     code = models.CharField(max_length=40, default=worker_code)
-    traits = models.JSONField(default=dict, blank=True, help_text=_("Answers to the questionnaire."))
+    traits = models.JSONField(
+        default=dict, blank=True, help_text=_("Answers to the questionnaire that the model may use.")
+    )
+    answers = models.JSONField(
+        default=dict, blank=True, help_text=_("Other answers: free text, and questions after the task.")
+    )
+    closing_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When the worker answered or skipped the questions after the task.")
+    )
     state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
     outcome = models.CharField(max_length=40, blank=True)
+    return_digest = models.CharField(
+        max_length=64, blank=True, editable=False, help_text=_("SHA-256 of the code with which the worker returns.")
+    )
     consented_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
+    preparing = models.BooleanField(
+        default=False, help_text=_("The worker has still to practise or to pass the comprehension check.")
+    )
+    practised = models.PositiveSmallIntegerField(default=0, help_text=_("Practice pairs done."))
+    comprehension_attempts = models.PositiveSmallIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True, blank=True, help_text=_("When the outcome was set."))
 
     objects = WorkerQuerySet.as_manager()
 
@@ -66,6 +103,9 @@ class Worker(models.Model):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["project", "code"], name="worker_code_once"),
+            models.UniqueConstraint(
+                fields=["project", "return_digest"], condition=~Q(return_digest=""), name="worker_return_code_once"
+            ),
             models.CheckConstraint(condition=Q(state__in=["active", "finished", "withdrawn"]), name="worker_state"),
         ]
 
@@ -73,23 +113,80 @@ class Worker(models.Model):
         return self.code
 
     @property
+    def stopped(self) -> bool:
+        """Whether the worker stopped early and may still continue."""
+        return self.outcome == self.Outcome.STOPPED and self.ended_at is None
+
+    @property
+    def outcome_label(self) -> str:
+        """The outcome, or the state of a worker who has not ended."""
+        return str(dict(self.Outcome.choices).get(self.outcome, self.get_state_display()))
+
+    @property
     def simulated(self) -> bool:
         return self.code.startswith(SIMULATED)
 
 
 class PlatformIdentity(models.Model):
-    """The one place where a platform's or a file's name for a worker is kept. Deleting the row erases the person."""
+    """A worker's IDs on a platform or in a file; the only place that holds them. Deleting the row erases the person."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
     worker = models.OneToOneField(Worker, on_delete=models.CASCADE, related_name="identity")
     platform = models.CharField(max_length=20)
-    external_id = models.CharField(max_length=200)
+    external_id = models.CharField(max_length=200, help_text=_("What the platform calls the participant."))
+    study_id = models.CharField(max_length=200, blank=True, help_text=_("What the platform calls the study."))
+    session_id = models.CharField(
+        max_length=200, blank=True, help_text=_("The platform's latest submission or assignment of this participant.")
+    )
+    status = models.CharField(
+        max_length=40, blank=True, help_text=_("What the platform last reported about the session.")
+    )
+    verified = models.BooleanField(default=False, help_text=_("The platform signed these IDs."))
 
     class Meta:
-        verbose_name_plural = "platform identities"
+        verbose_name, verbose_name_plural = "platform ID", "platform IDs"
         constraints = [
             models.UniqueConstraint(fields=["project", "platform", "external_id"], name="identity_once"),
         ]
 
     def __str__(self) -> str:
         return self.platform
+
+
+class WorkerExclusionQuerySet(models.QuerySet["WorkerExclusion"]):
+    def in_force(self, project_id: int, inputs_revision: int) -> "WorkerExclusionQuerySet":
+        """The exclusions that apply to versions with this revision of the inputs."""
+        not_ended = Q(until_revision=None) | Q(until_revision__gt=inputs_revision)
+        return self.filter(not_ended, worker__project=project_id, since_revision__lte=inputs_revision)
+
+    def worker_ids(self) -> set[int]:
+        return set(self.values_list("worker", flat=True))
+
+
+class WorkerExclusion(models.Model):
+    """A period, in revisions of the inputs, in which no version learns from a worker's judgements."""
+
+    worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="exclusions")
+    reason = models.CharField(max_length=200)
+    since_revision = models.PositiveBigIntegerField()
+    until_revision = models.PositiveBigIntegerField(null=True, blank=True)
+    excluded_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    excluded_at = models.DateTimeField(auto_now_add=True)
+
+    objects = WorkerExclusionQuerySet.as_manager()
+
+    class Meta:
+        verbose_name, verbose_name_plural = "excluded worker", "excluded workers"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["worker"], condition=Q(until_revision=None), name="worker_excluded_once_at_a_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(until_revision=None) | Q(until_revision__gt=models.F("since_revision")),
+                name="worker_exclusion_ends_later",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.worker_id}: {self.reason}"

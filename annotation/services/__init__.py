@@ -1,13 +1,22 @@
-"""The writes. Each is one short transaction, keyword-only, and leaves the log and the audit in order."""
+"""Services: every write of the app, each a short transaction with keyword-only arguments."""
 
-from annotation.services.copying import copy_project
 from annotation.services.deletion import archive_project, delete_project
+from annotation.services.enrolment import (
+    continue_judging,
+    digest_return_code,
+    enrol,
+    enrol_once,
+    find_returning_worker,
+    get_return_code,
+    stop_early,
+)
 from annotation.services.erasure import erase_worker
+from annotation.services.exclusion import exclude_worker, include_worker
 from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
-from annotation.services.leasing import add_load, enrol, enrol_once, lease_pairs
-from annotation.services.projects import audit, change_project, create_project, set_membership
-from annotation.services.suggesting import replace_suggestions
+from annotation.services.leasing import add_load, lease_pairs
+from annotation.services.pair_selection import replace_suggestions
+from annotation.services.projects import audit, change_project, copy_project, create_project, set_membership
 
 __all__ = [
     "Receipt",
@@ -17,19 +26,26 @@ __all__ = [
     "archive_project",
     "audit",
     "change_project",
+    "continue_judging",
     "copy_project",
     "create_project",
     "delete_project",
+    "digest_return_code",
     "enrol",
     "enrol_once",
     "erase_worker",
+    "exclude_worker",
     "find_invitation",
+    "find_returning_worker",
+    "get_return_code",
+    "include_worker",
     "invite",
     "lease_pairs",
     "record_judgement",
     "replace_suggestions",
     "retract",
     "set_membership",
+    "stop_early",
     "to_canonical",
     "withdraw",
 ]

@@ -1,34 +1,38 @@
-"""One answer becomes one Judgement, however often it is sent; taking it back is an event of its own."""
+"""Record and retract judgements. A request may be sent any number of times and is stored once."""
 
 import uuid as uuids
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from annotation import faults, ledger, statements
-from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
-from annotation.refusals import (
+from annotation import event_log
+from annotation.exceptions import (
     AlreadyRecorded,
-    DifferentPayload,
-    LentToSomebodyElse,
-    NotOpen,
-    NotYours,
-    Refused,
+    AssignedToAnotherWorker,
+    AssignmentNotFound,
+    PayloadConflict,
+    RequestError,
+    StudyNotOpen,
     TieNotOffered,
-    TooLate,
+    TooLateToRetract,
 )
-from annotation.services.leasing import give_again
-from annotation.services.turns import one_at_a_time
+from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
+from annotation.services.leasing import reissue
+from annotation.services.write_lock import serialise_writes
+from annotation.storage import fault_injection, queries
+
+UNDO_AFTER_FINISHING = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the worker is told: which judgement stands, and whether this request made it."""
+    """The stored judgement, and whether this request created it."""
 
     judgement: Judgement
     created: bool
-    done: int | None = None  # how many judgements the worker now has, where this request counted them
+    done: int | None = None  # the worker's number of judgements, if this request counted them
 
 
 def record_judgement(
@@ -42,40 +46,43 @@ def record_judgement(
     note: str = "",
     source: str = Judgement.Source.BROWSER,
 ) -> Receipt:
-    """One stored judgement. Insert first; whatever stands against it, an answer that is stored already is replayed."""
-    lease = statements.lease_of(worker, assignment)
+    """Store one judgement, or return the stored one if this request is a repetition.
+
+    Insert first and look for a stored judgement only if that fails: checking first would race with a second request.
+    """
+    lease = queries.find_lease(worker, assignment)
     if lease is None:
-        raise _not_theirs(worker, assignment)
-    judgement = _judgement_under(
+        raise _lease_error(worker, assignment)
+    judgement = _build_judgement(
         lease, uuid, to_canonical(choice, lo_is_left=lease.lo_is_left), skip_reason, response_ms
     )
     judgement.source = source
     try:
         done = _store(judgement, lease, note)
-    except (IntegrityError, Refused) as refusal:
-        return Receipt(_first_answer(judgement, refusal), created=False)
-    faults.hit("after_commit")
-    ledger.announce(judgement.project_id)
+    except (IntegrityError, RequestError) as error:
+        return Receipt(_find_stored(judgement, error), created=False)
+    fault_injection.maybe_fail("after_commit")
+    event_log.notify(judgement.project_id)
     return Receipt(judgement, created=True, done=done)
 
 
-def _not_theirs(worker: Worker, assignment: uuids.UUID) -> NotYours:
-    elsewhere = Assignment.objects.filter(public_id=assignment, project=worker.project)
-    return LentToSomebodyElse() if elsewhere.exists() else NotYours()
+def _lease_error(worker: Worker, assignment: uuids.UUID) -> AssignmentNotFound:
+    others = Assignment.objects.filter(public_id=assignment, project=worker.project)
+    return AssignedToAnotherWorker() if others.exists() else AssignmentNotFound()
 
 
 def to_canonical(choice: str, *, lo_is_left: bool) -> str:
-    """left / right, or a / b of a file, in terms of the pair's canonical order; tie and skip stay what they are."""
+    """Translate left / right, or a / b of a file, to the pair's canonical order; keep tie and skip."""
     first = {"left": True, "a": True, "right": False, "b": False}.get(choice)
     if first is None:
         return choice
     return Judgement.Choice.LO if first == lo_is_left else Judgement.Choice.HI
 
 
-def _judgement_under(
+def _build_judgement(
     lease: Assignment, uuid: uuids.UUID, choice: str, skip_reason: str, response_ms: int | None
 ) -> Judgement:
-    """The row this answer would become. The server's clock rules: the browser's figure is clipped to the lease."""
+    """The unsaved row of this answer. The browser's response time is clipped to the time since the lease was issued."""
     now = timezone.now()
     longest = max(0, int((now - lease.issued_at).total_seconds() * 1000))
     clipped = None if response_ms is None else min(max(response_ms, 0), longest)
@@ -97,72 +104,90 @@ def _judgement_under(
     )
 
 
-@one_at_a_time
+@serialise_writes
 def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
-    """Everything a judgement causes, in order. Returns how many the worker now has."""
+    """Append the judgement, close its lease and finish the worker if done. Return the worker's number of judgements."""
     if judgement.choice == Judgement.Choice.TIE and not lease.tie_offered:
         raise TieNotOffered
-    ledger.append([judgement])
-    _refuse_unless_open(judgement.worker)
-    statements.close_lease(lease, judgement.created_at)
+    event_log.append([judgement])
+    _check_open(judgement.worker)
+    queries.close_lease(lease, judgement.created_at)
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker
-    done = statements.count_standing(worker)
+    done = queries.count_judgements(worker)
     if done >= worker.project.judgements_per_worker:
         worker.state = Worker.State.FINISHED
         worker.save(update_fields=["state"])
-    faults.hit("before_commit")
+        if worker.stopped:  # answers that arrived after stopping complete the quota
+            Worker.objects.filter(pk=worker.pk, ended_at=None).update(outcome="")
+    fault_injection.maybe_fail("before_commit")
     return done
 
 
-def _refuse_unless_open(worker: Worker) -> None:
-    """Asked again when the log is ours until commit: the study may just have closed, the person just been erased.
+def _check_open(worker: Worker) -> None:
+    """Check the states again while the event log is locked: the study may have closed, or the worker been erased.
 
-    Whoever erases a person takes the log first, too, so either they see this answer or we see them.
+    An erasure also locks the log first, so either it sees this answer or this check sees the erasure.
     """
-    state, project_state = statements.states_of(worker)
+    state, project_state = queries.get_states(worker)
     if state == Worker.State.WITHDRAWN:
-        raise NotYours
+        raise AssignmentNotFound
     if project_state != Project.State.OPEN:
-        raise NotOpen
+        raise StudyNotOpen
 
 
-def _first_answer(attempt: Judgement, refusal: IntegrityError | Refused) -> Judgement:
-    """The judgement that was stored before this attempt, if the attempt says the same."""
+def _find_stored(attempt: Judgement, error: IntegrityError | RequestError) -> Judgement:
+    """The judgement that this attempt repeats; otherwise raise the conflict, or `error` if there is none."""
     first = Judgement.objects.filter(uuid=attempt.uuid).first()
     if first is None:
         first = Judgement.objects.filter(assignment=attempt.assignment).first()
-        raise AlreadyRecorded(first) if first else refusal
+        raise AlreadyRecorded(first) if first else error
     if first.worker_id != attempt.worker_id:
-        raise NotYours
-    said, says = [(j.assignment_id, j.choice, j.skip_reason) for j in (first, attempt)]
-    if said != says:
-        raise DifferentPayload(first)
+        raise AssignmentNotFound
+    stored, sent = [(j.assignment_id, j.choice, j.skip_reason) for j in (first, attempt)]
+    if stored != sent:
+        raise PayloadConflict(first)
     return first
 
 
 def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retraction:
-    """The judgement is taken back by an event of its own, and its pair is given again. Twice is once."""
+    """Retract a judgement by an event and reissue its pair. Idempotent."""
     target = Judgement.objects.filter(uuid=judgement, worker=worker).select_related("project", "assignment").first()
     if target is None:
-        raise NotYours
+        raise AssignmentNotFound
     try:
-        return _take_back(worker, target, uuid)
-    except (IntegrityError, Refused) as refusal:
+        return _store_retraction(worker, target, uuid)
+    except (IntegrityError, RequestError) as error:
         done = Retraction.objects.filter(judgement=target).first()
         if done is not None:
             return done
-        # Where the insert failed, the id belongs to the undoing of another answer.
-        raise refusal if isinstance(refusal, Refused) else NotYours from refusal
+        # If the insert failed, this UUID belongs to the retraction of another judgement.
+        raise error if isinstance(error, RequestError) else AssignmentNotFound from error
 
 
 @transaction.atomic
-def _take_back(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
+def _store_retraction(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Retraction:
     event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())
-    ledger.append([event])
-    if Worker.objects.get(pk=worker.pk).state == Worker.State.FINISHED:
-        raise TooLate
-    _refuse_unless_open(worker)
-    give_again(target, event.created_at)
+    event_log.append([event])
+    stored = Worker.objects.get(pk=worker.pk)
+    if stored.ended_at:
+        raise TooLateToRetract
+    if stored.state == Worker.State.FINISHED:
+        _reopen(worker, target)
+    _check_open(worker)
+    reissue(target, event.created_at)
     return event
+
+
+def _reopen(worker: Worker, target: Judgement) -> None:
+    """Let a worker who has just finished judge again, because they undo their last answer."""
+    if not is_recent(target):
+        raise TooLateToRetract
+    worker.state, worker.outcome = Worker.State.ACTIVE, ""
+    worker.save(update_fields=["state", "outcome"])
+
+
+def is_recent(judgement: Judgement) -> bool:
+    """Whether a worker who has finished can still undo this judgement."""
+    return timezone.now() - judgement.created_at < UNDO_AFTER_FINISHING

@@ -1,90 +1,59 @@
-"""Workers join, and pairs are lent to them: a few at a time, for a while, never more often than the study allows.
+"""Lease pairs to workers: a few at a time, for a limited time, to at most `redundancy` workers.
 
-Each worker a pair may be given to is a numbered slot, and a slot is taken by inserting it: where two requests want the
-last one, the database lets one in and the other draws again.
+Each worker that a pair may be issued to takes a numbered slot, and a unique constraint guards the slots: when two
+requests want the last one, one insert succeeds and the other request selects again.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from annotation import statements
-from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker
-from annotation.models.workers import SIMULATED, worker_code
-from annotation.services.choosing import Chooser, Drawn
-from annotation.services.turns import one_at_a_time
+from annotation.models import Assignment, Judgement, Project, Worker
+from annotation.services.pair_selection import PairSelector, Selection
+from annotation.services.write_lock import serialise_writes
+from annotation.storage import queries
 
-PREFETCH = 5
-FEW = 2
-
-
-@transaction.atomic
-def enrol(
-    *, project: Project, traits: dict[str, Any] | None = None, platform: str = "", external_id: str = ""
-) -> Worker:
-    """A new worker who has consented; under a platform's id, the one worker with that id."""
-    if external_id:
-        known = PlatformIdentity.objects.filter(project=project, platform=platform, external_id=external_id)
-        if identity := known.select_related("worker").first():
-            return identity.worker
-    worker = _newcomer(project, traits or {}, worker_code())
-    if external_id:
-        PlatformIdentity.objects.create(project=project, worker=worker, platform=platform, external_id=external_id)
-    return worker
-
-
-def enrol_once(*, project: Project, traits: dict[str, Any], code: str) -> Worker:
-    """A new worker under this code, or the one who has it already. Whoever was erased stays erased: another code."""
-    try:
-        with transaction.atomic():
-            return _newcomer(project, traits, code)
-    except IntegrityError:
-        worker = Worker.objects.get(project=project, code=code)
-    if worker.state != Worker.State.WITHDRAWN:
-        return worker
-    return _newcomer(project, traits, (SIMULATED if worker.simulated else "") + worker_code())
-
-
-def _newcomer(project: Project, traits: dict[str, Any], code: str) -> Worker:
-    return Worker.objects.create(project=project, traits=traits, code=code, consented_at=timezone.now())
+REFILL = 3  # leases that are added at once
+USUAL_AHEAD = 5  # pairs that a worker may hold whatever is left for others
+FREE_SHARE = 10  # with more pairs, a worker holds at most one of this many free slots
 
 
 def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list[Assignment]:
-    """The pairs this worker has before them, the one to show first; empty when no work is left.
+    """The pairs leased to this worker, the next one first; empty when no work is left.
 
-    Topped up only when few are left, several at once: that is one commit for three answers, not one for each.
+    Leases are topped up several at once, when few are left: one commit for three answers instead of one for each.
     """
     project = worker.project
     if worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
         return []
     if done is None:
-        done = statements.count_standing(worker)
-    held = _renew(_held(worker), project, timezone.now())
-    wanted = min(PREFETCH, project.judgements_per_worker - done)
-    if len(held) <= FEW and len(held) < wanted and _top_up(worker, wanted, rng):
-        held = _held(worker)
-    return held[:PREFETCH]
+        done = queries.count_judgements(worker)
+    leases = _renew(_open_leases(worker), project, timezone.now())
+    wanted = min(project.pairs_ahead, project.judgements_per_worker - done)
+    few = len(leases) <= max(project.pairs_ahead - REFILL, 0)
+    if few and len(leases) < wanted and _top_up(worker, wanted, rng):
+        leases = _open_leases(worker)
+    return leases[: project.pairs_ahead]
 
 
-def _held(worker: Worker) -> list[Assignment]:
-    """Open leases: what was taken back last comes first, then the others in the order given."""
-    in_order = statements.open_leases_of(worker)
-    again = [lease for lease in in_order if lease.purpose == Assignment.Purpose.AGAIN]
-    return again[::-1] + [lease for lease in in_order if lease not in again]
+def _open_leases(worker: Worker) -> list[Assignment]:
+    """Open leases: those reissued after an undo first, the latest undo first, then the others in order of issue."""
+    in_order = queries.find_open_leases(worker)
+    reissued = [lease for lease in in_order if lease.purpose == Assignment.Purpose.REISSUED]
+    return reissued[::-1] + [lease for lease in in_order if lease not in reissued]
 
 
-def _renew(held: list[Assignment], project: Project, now: datetime) -> list[Assignment]:
-    """Those still good to show: a lease that ran out is extended while nobody else has its slot."""
+def _renew(leases: list[Assignment], project: Project, now: datetime) -> list[Assignment]:
+    """Extend the expired leases that still have their slot; close those that can no longer be shown."""
     kept = []
-    for lease in held:
+    for lease in leases:
         lost = lease.slot is None and lease.purpose == Assignment.Purpose.NORMAL
         if not (lease.item_lo.active and lease.item_hi.active) or lost:
-            _lay_aside(lease, now)
+            _close(lease, now)
             continue
         if lease.expires_at < now:
             lease.expires_at = now + timedelta(minutes=project.lease_minutes)
@@ -94,66 +63,73 @@ def _renew(held: list[Assignment], project: Project, now: datetime) -> list[Assi
 
 
 @transaction.atomic
-def _lay_aside(lease: Assignment, now: datetime) -> None:
-    """Not shown any more, its slot given back. Should an answer still come, it is kept."""
-    held = Assignment.objects.filter(pk=lease.pk, slot__isnull=False).update(slot=None)
+def _close(lease: Assignment, now: datetime) -> None:
+    """Stop showing the pair and free its slot. A late answer is still recorded."""
+    had_slot = Assignment.objects.filter(pk=lease.pk, slot__isnull=False).update(slot=None)
     Assignment.objects.filter(pk=lease.pk).update(closed_at=now)
-    if held:
+    if had_slot:
         add_load([(lease.item_lo_id, lease.item_hi_id)], change=-1)
 
 
 def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
-    """Whether any pair was added. Where an undo takes a slot back meanwhile, none is: the next request draws again."""
+    """Lease more pairs; False if none was added, for example because an undo took a slot back in the meantime."""
     try:
-        return _draw_and_take(worker, wanted, rng)
+        return _select_and_issue(worker, wanted, rng)
     except IntegrityError:
         return False
 
 
-@one_at_a_time
-def _draw_and_take(worker: Worker, wanted: int, rng: Random) -> bool:
-    """One worker of a study at a time: they would fight for the same few pairs.
+@serialise_writes
+def _select_and_issue(worker: Worker, wanted: int, rng: Random) -> bool:
+    """Select and issue pairs while holding the project's lock, because workers compete for the same few pairs.
 
-    The lock does not hold up answers, and loads are raised last, in order of the key: nobody waits in a circle.
+    The lock does not delay answers. Loads are raised last, in key order, so that there is no deadlock.
     """
-    statements.hold(worker.project)
+    queries.lock_project(worker.project)
     _free_expired(worker.project, timezone.now())
-    missing = wanted - statements.count_open_leases(worker)
-    chooser = Chooser(worker, rng)
-    drawn = [one for _ in range(missing) if (one := chooser.draw())]
-    if drawn:
-        _take(worker, drawn)
-    return bool(drawn)
+    selector = PairSelector(worker, rng)
+    allowed = max(USUAL_AHEAD, selector.count_free_slots() // FREE_SHARE)
+    missing = min(wanted, allowed) - queries.count_open_leases(worker)
+    selections = [selection for _ in range(missing) if (selection := selector.select())]
+    if selections:
+        _issue(worker, selections)
+    return bool(selections)
 
 
-def _take(worker: Worker, drawn: list[Drawn]) -> None:
+def _issue(worker: Worker, selections: list[Selection]) -> None:
     project, issued = worker.project, timezone.now()
     expires = issued + timedelta(minutes=project.lease_minutes)
     terms = {"issued_at": issued, "expires_at": expires, "tie_offered": project.ties_allowed}
-    statements.insert([Assignment(project=project, worker=worker, **terms, **one) for one in drawn])
-    add_load((one["item_lo_id"], one["item_hi_id"]) for one in drawn)
+    queries.insert([Assignment(project=project, worker=worker, **terms, **selection) for selection in selections])
+    add_load((selection["item_lo_id"], selection["item_hi_id"]) for selection in selections)
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
-    """Each item's count of how often it was given out, or judged without being given out, is right again."""
+    """Update each item's count of how often it was issued, or judged without being issued."""
     counts = Counter(item for pair in pairs for item in pair)
-    # In order of the key: two transactions that touch the same items wait for each other and never deadlock.
+    # In key order: two transactions that touch the same items wait for each other and never deadlock.
     rows = [(change * count, item) for item, count in sorted(counts.items())]
     with connection.cursor() as cursor:
         cursor.executemany("UPDATE annotation_item SET load = load + %s WHERE id = %s", rows)
 
 
 def _free_expired(project: Project, now: datetime) -> None:
-    """Leases that ran out give their slot back; a late answer is still kept."""
-    freed = statements.expired_leases(project, now)
-    if not freed:
+    """Free the slots of expired leases. A late answer is still recorded."""
+    expired = queries.expired_leases(project, now)
+    if not expired:
         return
-    Assignment.objects.filter(pk__in=[pk for pk, _lo, _hi in freed]).update(slot=None)
-    add_load([(lo, hi) for _pk, lo, hi in freed], change=-1)
+    Assignment.objects.filter(pk__in=[pk for pk, _lo, _hi in expired]).update(slot=None)
+    add_load([(lo, hi) for _pk, lo, hi in expired], change=-1)
 
 
-def give_again(judgement: Judgement, now: datetime) -> Assignment | None:
-    """After an undo the same pair, in the same slot, is lent anew and comes first; None for one that was never lent."""
+def expire_leases(worker: Worker) -> None:
+    """Let the worker's leases expire now: others may get the pairs; until then they are still this worker's."""
+    now = timezone.now()
+    Assignment.objects.filter(worker=worker, closed_at=None, issued_at__lt=now).update(expires_at=now)
+
+
+def reissue(judgement: Judgement, now: datetime) -> Assignment | None:
+    """Lease the pair of a retracted judgement again, in the same slot; None if it was imported without a lease."""
     old = judgement.assignment
     if old is None:
         return None
@@ -169,7 +145,7 @@ def give_again(judgement: Judgement, now: datetime) -> Assignment | None:
         lo_is_left=old.lo_is_left,
         tie_offered=old.tie_offered,
         round=rounds + 1,
-        purpose=Assignment.Purpose.AGAIN,
+        purpose=Assignment.Purpose.REISSUED,
         policy="again",
         propensity=1.0,
         slot=slot,

@@ -1,17 +1,23 @@
-"""Projects, their settings and their members; every change is in the audit."""
+"""Create, change and copy projects and set their members; every change is audited."""
 
 from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from annotation import ledger
-from annotation.models import AuditEntry, EventHead, Membership, Project, User
+from annotation import event_log
+from annotation.models import AuditEntry, EventHead, Item, Membership, Project, Recruitment, User
+from annotation.services.participation import passport
+from annotation.storage import queries
+
+COPIED = "copied from a project"  # audit action; stored rows use this text
+# The fields that a copy does not take over. Everything else is copied, including fields of later releases.
+NOT_COPIED = {"id", "slug", "title", "state", "import_salt", "simulated", "archived_at", "created_at", "listed"}
 
 
 @transaction.atomic
 def create_project(*, owner: User | None, **fields: Any) -> Project:
-    """A draft project with its event log, and its first owner."""
+    """Create a draft project with its event log and its first owner."""
     project = Project.objects.create(**fields)
     EventHead.objects.create(project=project)
     if owner is not None:
@@ -22,28 +28,59 @@ def create_project(*, owner: User | None, **fields: Any) -> Project:
 
 @transaction.atomic
 def change_project(*, project: Project, user: User | None, changes: dict[str, Any]) -> None:
-    """The project with these fields changed; old and new values are in the audit."""
+    """Change these fields and audit their old and new values. A text that is changed becomes Markdown."""
     old = {name: getattr(project, name) for name in changes if getattr(project, name) != changes[name]}
     if not old:
         return
     for name in old:
         setattr(project, name, changes[name])
-    project.save(update_fields=list(old))
+    project.plain_texts = [name for name in project.plain_texts if name not in old]
+    project.save(update_fields=[*old, "plain_texts"])
+    if changes.get("state") == Project.State.OPEN and "state" in old:
+        passport.freeze(project)
     if "model_settings" in old:
-        ledger.raise_inputs_revision(project.pk)
+        event_log.raise_inputs_revision(project.pk)
     audit(project, user, "changed settings", {name: [old[name], changes[name]] for name in old})
+
+
+def copied_settings(project: Project) -> dict[str, Any]:
+    names = [field.attname for field in Project._meta.concrete_fields]
+    return {name: getattr(project, name) for name in names if name not in NOT_COPIED}
+
+
+@transaction.atomic
+def copy_project(*, project: Project, user: User, title: str, slug: str, with_items: bool) -> Project:
+    """Create a draft of this user with the same settings and optionally the active items, but no judgements."""
+    copy = create_project(owner=user, title=title, slug=slug, **copied_settings(project))
+    items = [_copy_item(item, copy) for item in Item.objects.filter(project=project, active=True)] if with_items else []
+    if items:
+        queries.insert(items)
+        event_log.raise_inputs_revision(copy.pk)
+    if recruitment := Recruitment.objects.filter(project=project).first():
+        recruitment.pk, recruitment.project, recruitment._state.adding = None, copy, True
+        recruitment.study_id, recruitment.webhook_secret, recruitment.unreplaced_at = "", "", None
+        recruitment.save()
+    audit(copy, user, COPIED, {"slug": project.slug, "items": len(items)})
+    return copy
+
+
+def _copy_item(item: Item, project: Project) -> Item:
+    fields = {name: getattr(item, name) for name in ("key", "text", "group", "metadata", "features")}
+    return Item(project=project, created_at=item.created_at, **fields)
 
 
 @transaction.atomic
 def set_membership(*, project: Project, user: User, member: User, role: str | None) -> None:
-    """`member` has this role in the project, or none. The last owner cannot be removed."""
+    """Give `member` this role, or remove them with None. The last owner cannot be removed."""
     memberships = Membership.objects.select_for_update().filter(project=project)
     if role is None:
         memberships.filter(user=member).delete()
     else:
         memberships.update_or_create(user=member, project=project, defaults={"role": role})
     if not memberships.filter(role=Membership.Role.OWNER).exists():
-        raise ValueError(_("A project needs at least one owner. Nothing was changed; name another owner first."))
+        raise ValueError(
+            _("A study needs at least one owner. Nothing was changed. Make another member an owner first.")
+        )
     audit(project, user, "changed a member", {"member": member.get_username(), "role": role})
 
 

@@ -1,4 +1,4 @@
-"""Pages. A view is five lines of plot: who asks, is it allowed, parse, call a service, answer."""
+"""Pages of the annotation app. A view checks access, parses the request, calls a service and renders."""
 
 from django.http import HttpRequest
 
@@ -6,7 +6,7 @@ from annotation.models import User
 
 
 class ResearcherRequest(HttpRequest):
-    """A request that has passed `login_required`; behind `members_only` it knows the role as well."""
+    """A request that has passed `login_required`; `members_only` also sets the role."""
 
     user: User
     role: str

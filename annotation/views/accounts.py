@@ -1,4 +1,4 @@
-"""A researcher's own password: changed, or set anew by a letter. Django's views, with limits and the house's words."""
+"""Change or reset a researcher's password: Django's views with throttling and our own messages."""
 
 from typing import Any
 
@@ -10,42 +10,42 @@ from django.contrib.messages.views import SuccessMessageMixin
 from django.db import transaction
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from annotation import letters, throttling
-from annotation.errors import too_many
 from annotation.forms.accounts import ChangePasswordForm, NewPasswordForm, ResetForm
+from annotation.http import throttling
+from annotation.http.error_pages import too_many_requests
+from annotation.http.login_limits import remember_device
+from annotation.http.public_address import build_absolute_url
 
 METHODS = ["get", "head", "post"]
 WAIT_SECONDS = 900
 
 
 class ChangePassword(SuccessMessageMixin, django_views.PasswordChangeView):
-    """This session goes on; every other one of this account ends."""
+    """Change the password and end all other sessions of the account."""
 
     template_name = "registration/password_change.html"
     form_class = ChangePasswordForm
     success_url = reverse_lazy("annotation:projects")
-    success_message = _(
-        "Your password is changed. Wherever else you were logged in, you are not any more. Your API tokens still work."
-    )
+    success_message = _("Your password was changed. All other sessions were logged out. Your API tokens still work.")
     http_method_names = METHODS
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if throttling.too_many_guesses(str(request.user.pk)):
-            return too_many(request, retry_seconds=WAIT_SECONDS)
+        if throttling.too_many_password_attempts(str(request.user.pk)):
+            return too_many_requests(request, retry_seconds=WAIT_SECONDS)
         return super().post(request, *args, **kwargs)
 
 
-class AskForReset(django_views.PasswordResetView):
-    """Whoever asks is told the same, whether there is such an account or not."""
+class RequestPasswordReset(django_views.PasswordResetView):
+    """Email a reset link; the response does not reveal whether the account exists."""
 
     template_name = "registration/password_reset.html"
-    email_template_name = "registration/password_reset_letter.txt"
+    email_template_name = "registration/password_reset_email.txt"
     subject_template_name = "registration/password_reset_subject.txt"
     success_url = reverse_lazy("password_reset_sent")
     form_class = ResetForm
@@ -53,13 +53,13 @@ class AskForReset(django_views.PasswordResetView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if throttling.too_many_resets(request):
-            return too_many(request, retry_seconds=WAIT_SECONDS)
+            return too_many_requests(request, retry_seconds=WAIT_SECONDS)
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: Form) -> HttpResponse:
-        """The letter's links lead to the configured address, whatever the request says it is."""
-        if not throttling.too_many_letters(form.cleaned_data["email"]):
-            scheme, _separator, rest = letters.address_of(self.request, "/").partition("://")
+        """Send the link with the configured public address, not with the Host header of the request."""
+        if not throttling.too_many_emails(form.cleaned_data["email"]):
+            scheme, _separator, rest = build_absolute_url(self.request, "/").partition("://")
             form.save(  # type: ignore[attr-defined]
                 domain_override=rest.rstrip("/"),
                 use_https=scheme == "https",
@@ -70,14 +70,14 @@ class AskForReset(django_views.PasswordResetView):
         return HttpResponseRedirect(str(self.success_url))
 
 
-class ResetSent(django_views.PasswordResetDoneView):
+class PasswordResetSent(django_views.PasswordResetDoneView):
     template_name = "registration/password_reset_sent.html"
     http_method_names = METHODS
 
 
-@method_decorator(require_http_methods(["GET", "HEAD", "POST"]), name="dispatch")  # Django's asks about links first
-class SetPassword(django_views.PasswordResetConfirmView):
-    """The link of the letter: a new password, once. Nothing that opened the account before opens it any more."""
+@method_decorator(require_http_methods(["GET", "HEAD", "POST"]), name="dispatch")  # Django's view checks the link first
+class SetNewPassword(django_views.PasswordResetConfirmView):
+    """Set a new password with the emailed link, which works once; API tokens are revoked."""
 
     template_name = "registration/password_reset_confirm.html"
     form_class = NewPasswordForm
@@ -85,15 +85,14 @@ class SetPassword(django_views.PasswordResetConfirmView):
 
     def form_valid(self, form: SetPasswordForm) -> HttpResponse:
         with transaction.atomic():
-            answer = super().form_valid(form)
+            response = super().form_valid(form)
             for name in settings.AFTER_RESET:
                 import_string(name)(self.user)
-        words = _("Your new password is set. Log in with it. If you had API tokens, they are revoked.")
-        messages.success(self.request, words)
-        return answer
+        remember_device(self.request, form.user.get_username())  # failed log-ins elsewhere do not lock them out
+        messages.success(self.request, _("Your new password is set. Please log in. Your API tokens were revoked."))
+        return response
 
     def render_to_response(self, context: dict[str, Any], **more: Any) -> HttpResponse:
-        """A link that was used or has run out is gone, and the page says where to get another."""
-        gone = not context["validlink"]
-        context["ask"] = reverse("password_reset")
-        return super().render_to_response(context, status=410 if gone else 422 if context["form"].is_bound else 200)
+        """Respond with 410 to a used or expired link."""
+        expired = not context["validlink"]
+        return super().render_to_response(context, status=410 if expired else 422 if context["form"].is_bound else 200)

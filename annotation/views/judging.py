@@ -1,12 +1,10 @@
-"""The crowd's pages: welcome, judge, thank you. `submit` stores one judgement and answers with the next pairs."""
+"""Workers' pages (welcome, judge, thank you) and the JSON endpoints that the judging page calls."""
 
 from collections.abc import Callable
 from functools import wraps
-from random import SystemRandom
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
@@ -15,187 +13,229 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation import services, statements
-from annotation.access import Role, code_for_newcomer, members_only, remember_worker, worker_of
-from annotation.errors import problem, too_many
-from annotation.forms.joining import JoinForm
-from annotation.forms.judging import JUDGEMENT, RETRACTION, WrongField, checked
-from annotation.models import Assignment, Item, Judgement, Project, Worker
+from annotation import services
+from annotation.exceptions import RequestError, StudyNotOpen
+from annotation.forms.judging import JUDGEMENT_FIELDS, RETRACTION_FIELDS, InvalidField, clean_payload
+from annotation.forms.questionnaire import ClosingForm, JoinForm
+from annotation.http.access import get_worker, set_worker_cookie, worker_code_for_browser
+from annotation.http.arrival import read_arrival, read_joining
+from annotation.http.error_pages import problem_response, request_error_page, too_many_requests
+from annotation.http.json_body import read_json
+from annotation.http.throttling import too_many_joins, worker_is_too_fast
+from annotation.models import Judgement, Project, Worker
 from annotation.models.workers import SIMULATED
-from annotation.payloads import read_json
-from annotation.refusals import NotOpen, Refused
-from annotation.throttling import too_fast, too_many_join
+from annotation.platforms import Identity, LinkInvalid
+from annotation.services.pair_selection import count_possible_pairs, possible_judgements
+from annotation.services.participation.arrival import enrol_arrived, sign_identity
+from annotation.services.participation.attention import add_check, record_check
+from annotation.services.participation.outcomes import earned_completion, promises_completion
+from annotation.services.participation.pilot import PilotFull, place_in_pilot
+from annotation.services.participation.preparation import start_preparation
+from annotation.services.tasks import build_task
+from annotation.storage import queries
 
-rng = SystemRandom()
 View = Callable[..., HttpResponse]
 TRANSLATED = {code for code, _name in settings.LANGUAGES}
 
 
-def in_the_language_of_the_study(view: View) -> View:
-    """The view gets the project in place of its slug, and speaks its language where that is translated."""
+def in_study_language(view: View) -> View:
+    """Pass the project instead of its slug, and activate the study's language if it is translated."""
 
     @wraps(view)
-    def speaking(request: HttpRequest, slug: str) -> HttpResponse:
-        project = statements.project_by_slug(slug)
+    def wrapper(request: HttpRequest, slug: str) -> HttpResponse:
+        project = queries.project_by_slug(slug)
         if project is None:
             raise Http404
-        with translation.override(language_of(project)):
+        with translation.override(study_language(project)):
             return view(request, project)
 
-    return speaking
+    return wrapper
 
 
-def language_of(project: Project) -> str:
+def study_language(project: Project) -> str:
     return project.language if project.language in TRANSLATED else settings.LANGUAGE_CODE
 
 
 def workers_only(view: View) -> View:
-    """The view gets the worker in place of the project; refusals become problem+json, floods are slowed down."""
+    """Pass the worker instead of the project; throttle, and turn errors into problem+json."""
 
     @wraps(view)
-    def known(request: HttpRequest, project: Project) -> HttpResponse:
-        worker = worker_of(request, project)
+    def wrapper(request: HttpRequest, project: Project) -> HttpResponse:
+        worker = get_worker(request, project)
         if worker is None:
-            title = _("We no longer know this browser.")
-            detail = _("Your answer is kept on this device. Reload the page to go on.")
-            return problem(request, 401, title, detail, enter=project.get_judging_url())
-        if too_fast(worker):
-            return too_many(request, retry_seconds=1)
+            title = _("Your session on this device has ended.")
+            detail = _("Your answer is kept on this device. Reload the page to continue.")
+            return problem_response(request, 401, title, detail, enter=project.get_judging_url())
+        if worker_is_too_fast(worker):
+            return too_many_requests(request, retry_seconds=1)
+        if worker.preparing:
+            return problem_response(request, 401, _("Please practise first."), "", enter=project.get_judging_url())
         try:
             return view(request, worker)
-        except WrongField as wrong:
-            return invalid(request, wrong)
-        except Refused as refused:
-            more = {"code": refused.code, **refused.facts()}
-            more |= {} if refused.status == 404 else {"next": task_for(worker)}
-            return problem(request, refused.status, refused.said(), str(refused.detail), **more)
+        except InvalidField as error:
+            return invalid_field_response(request, error)
+        except RequestError as refused:
+            more = {"code": refused.code, **refused.extra()}
+            more |= {} if refused.status == 404 else {"next": add_check(build_task(worker), worker)}
+            return problem_response(request, refused.status, refused.message(), str(refused.detail), **more)
 
-    return known
+    return wrapper
 
 
 @never_cache
 @ensure_csrf_cookie
 @require_safe
-@in_the_language_of_the_study
+@in_study_language
 def judge(request: HttpRequest, project: Project) -> HttpResponse:
-    """The page this worker should be on now: welcome, the open pair, or thank you."""
-    worker = worker_of(request, project)
+    """Show the page for the worker's progress: welcome, the current pair, or thank you."""
+    try:
+        worker, identity = read_arrival(request, project)
+    except LinkInvalid as error:
+        return request_error_page(request, error)
+    if worker and identity:
+        return _resume(project, worker)
+    if worker and worker.ended_at:
+        return render_thanks(request, worker, build_task(worker))
     if project.state != Project.State.OPEN:
-        return render(request, "annotation/not_open.html", {"project": project, "worker": worker})
+        context = participation_context(project, worker)
+        context["completes"] = worker and promises_completion(worker)
+        return render(request, "annotation/judging/not_open.html", context)
     if worker is None:
-        return render(request, "annotation/welcome.html", {"project": project, "form": JoinForm(project)})
-    task = task_for(worker)
-    page = "annotation/judge.html" if task["pairs"] else "annotation/thanks.html"
-    return render(request, page, {"project": project, "worker": worker, "task": task})
+        arrival = sign_identity(project, identity) if identity else ""
+        return _welcome(request, project, JoinForm(project, initial={"arrival": arrival}))
+    if worker.preparing:
+        return redirect("annotation:prepare", project.slug)
+    task = add_check(build_task(worker), worker)
+    if not task["pairs"]:
+        return render_thanks(request, worker, task)
+    return render(request, "annotation/judging/judge.html", {**participation_context(project, worker), "task": task})
 
 
-@require_safe
-@members_only(Role.VIEWER)
-def preview(request: HttpRequest, project: Project) -> HttpResponse:
-    """Exactly what a worker sees, for researchers; nothing is lent and nothing can be saved."""
-    items = sample_pair(project)
-    if not items:
-        return render(request, "annotation/not_open.html", {"project": project, "preview": True})
-    sides = {side: side_of(item, project) for side, item in zip(("left", "right"), items, strict=True)}
-    task = {"pairs": [{"assignment": "", **sides}], "done": 0, "total": project.judgements_per_worker}
-    with translation.override(language_of(project)):
-        context = {"project": project, "task": {**task, "undo": None, "finished": False}, "preview": True}
-        return render(request, "annotation/judge.html", context)
+def participation_context(project: Project, worker: Worker | None) -> dict[str, Any]:
+    """What pages for a worker show, with the worker's codes."""
+    return {"project": project, "worker": worker, "return_code": services.get_return_code(worker) if worker else ""}
+
+
+def _resume(project: Project, worker: Worker) -> HttpResponse:
+    """Continue where this worker left, at an address without their platform's IDs."""
+    response = redirect(project.get_judging_url())
+    set_worker_cookie(response, worker)
+    return response
+
+
+def render_thanks(request: HttpRequest, worker: Worker, task: dict[str, Any]) -> HttpResponse:
+    """The thank-you page, after the closing questions. It has a completion code once the participation has ended."""
+    if worker.closing_at is None and (form := ClosingForm(worker.project)).questions:
+        return render_closing(request, worker, form)
+    context = {
+        **participation_context(worker.project, worker),
+        "task": task,
+        "completion": earned_completion(worker),
+        "completes": worker.ended_at is None and promises_completion(worker),
+    }
+    return render(request, "annotation/judging/thanks.html", context)
+
+
+def render_closing(request: HttpRequest, worker: Worker, form: ClosingForm, status: int = 200) -> HttpResponse:
+    """The questions after the last pair."""
+    context = {"project": worker.project, "worker": worker, "form": form}
+    return render(request, "annotation/judging/closing.html", context, status=status)
+
+
+def _welcome(request: HttpRequest, project: Project, form: JoinForm, status: int = 200) -> HttpResponse:
+    """The page before the first pair."""
+    return render(request, "annotation/judging/welcome.html", welcome_context(project, form), status=status)
+
+
+def welcome_context(project: Project, form: JoinForm) -> dict[str, Any]:
+    """What the welcome page shows, with the number of pairs that a worker can really judge."""
+    n_judgements = possible_judgements(project, count_possible_pairs(project, project.pairs))
+    return {"project": project, "form": form, "n_judgements": n_judgements or project.judgements_per_worker}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@in_the_language_of_the_study
+@in_study_language
 def join(request: HttpRequest, project: Project) -> HttpResponse:
-    """A new worker who has consented; a known one, or somebody who came here by the address, goes to the study."""
+    """Enrol a worker who consents; redirect known workers and GET requests to the study."""
     response = redirect(project.get_judging_url())
-    if request.method == "POST" and project.state == Project.State.OPEN and worker_of(request, project) is None:
-        if too_many_join(request):
-            return too_many(request, retry_seconds=1)
-        form = JoinForm(project, request.POST)
+    is_known = get_worker(request, project) is not None and not request.POST.get("arrival")
+    if request.method == "POST" and project.state == Project.State.OPEN and not is_known:
+        if too_many_joins(request):
+            return too_many_requests(request, retry_seconds=1)
+        form = JoinForm(project, request.POST, answers_needed=not _is_simulated(request))
+        try:
+            identity = read_joining(request, project)
+        except LinkInvalid as error:
+            return request_error_page(request, error)
         if not form.is_valid():
-            return render(request, "annotation/welcome.html", {"project": project, "form": form}, status=422)
-        simulated = SIMULATED if request.POST.get("simulated") == "yes" else ""  # to be trusted less, never more
-        code = simulated + code_for_newcomer(request, project)
-        remember_worker(response, services.enrol_once(project=project, traits=form.traits(), code=code))
+            return _welcome(request, project, form, status=422)
+        try:
+            with place_in_pilot(project):
+                worker = _enrol(request, project, identity, form)
+        except PilotFull as error:
+            return request_error_page(request, error)
+        set_worker_cookie(response, worker)
     return response
+
+
+def _is_simulated(request: HttpRequest) -> bool:
+    """Whether the worker declares to be simulated; only a lower status can be claimed."""
+    return request.POST.get("simulated") == "yes"
+
+
+def _enrol(request: HttpRequest, project: Project, identity: Identity | None, form: JoinForm) -> Worker:
+    questionnaire = {"traits": form.traits(), "answers": form.answers()}
+    if identity:
+        worker = enrol_arrived(project=project, identity=identity, **questionnaire)
+    else:
+        code = (SIMULATED if _is_simulated(request) else "") + worker_code_for_browser(request, project)
+        worker = services.enrol_once(project=project, code=code, **questionnaire)
+    if not worker.simulated:
+        start_preparation(worker)
+    return worker
 
 
 @never_cache
 @require_safe
-@in_the_language_of_the_study
+@in_study_language
 @workers_only
 def task(request: HttpRequest, worker: Worker) -> JsonResponse:
-    """Where this worker stands: for a page that was away, offline or in another tab."""
+    """Return the worker's current task, for a page that was offline, hidden or in another tab."""
     if worker.project.state != Project.State.OPEN:
-        raise NotOpen
-    return JsonResponse(task_for(worker))
+        raise StudyNotOpen
+    return JsonResponse(add_check(build_task(worker), worker))
 
 
 @require_POST
-@in_the_language_of_the_study
+@in_study_language
 @workers_only
 def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
-    """One judgement stored, the next pairs answered. The same UUID twice: the same receipt."""
+    """Store one judgement and return the next pairs; the same UUID again returns the same receipt."""
     source = Judgement.Source.SIMULATED if worker.simulated else Judgement.Source.BROWSER
-    receipt = services.record_judgement(worker=worker, source=source, **checked(JUDGEMENT, read_json(request)))
-    next_task = task_for(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
-    body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": next_task}
+    answer = clean_payload(JUDGEMENT_FIELDS, read_json(request))
+    if record_check(worker=worker, assignment=answer["assignment"], choice=answer["choice"]):
+        body = {"saved": str(answer["uuid"]), "late": False, "next": add_check(build_task(worker), worker)}
+        return JsonResponse(body, status=201)
+    receipt = services.record_judgement(worker=worker, source=source, **answer)
+    next_task = build_task(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
+    body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": add_check(next_task, worker)}
     return JsonResponse(body, status=201 if receipt.created else 200)
 
 
 @require_POST
-@in_the_language_of_the_study
+@in_study_language
 @workers_only
 def retract(request: HttpRequest, worker: Worker) -> JsonResponse:
-    """One judgement taken back; its pair comes first again."""
-    asked = checked(RETRACTION, read_json(request))
-    retraction = services.retract(worker=worker, **asked)
-    created = retraction.uuid == asked["uuid"]
-    body = {"retracted": str(asked["judgement"]), "next": task_for(worker)}
+    """Retract one judgement; its pair is shown again."""
+    values = clean_payload(RETRACTION_FIELDS, read_json(request))
+    retraction = services.retract(worker=worker, **values)
+    created = retraction.uuid == values["uuid"]
+    body = {"retracted": str(values["judgement"]), "next": add_check(build_task(worker), worker)}
     return JsonResponse(body, status=201 if created else 200)
 
 
-def sample_pair(project: Project) -> list[Item]:
-    """The first two items that may meet, or nothing."""
-    items = Item.objects.filter(project=project, active=True)
-    if project.pairs == Project.Pairs.WITHIN_GROUP:
-        pairable = items.values("group").annotate(n=Count("pk")).filter(n__gte=2).order_by("group")
-        items = items.filter(group__in=pairable.values("group")[:1])
-    pair = list(items.order_by("pk")[:2])
-    return pair if len(pair) == 2 else []
-
-
-def invalid(request: HttpRequest, wrong: WrongField) -> JsonResponse:
-    """422 naming the first field that is wrong; 400 where the id that makes a retry safe is missing."""
-    status = 400 if wrong.missing and wrong.field == "uuid" else 422
-    words = f"{wrong.words} " + _("Nothing was saved.")
-    return problem(request, status, _("The answer was not complete."), words, field=wrong.field)
-
-
-def task_for(worker: Worker, done: int | None = None, last: Judgement | None = None) -> dict[str, Any]:
-    """What the page needs to go on: the next pairs, how far the worker is, and what can be taken back.
-
-    A request that has just stored an answer knows the last two; others ask the database.
-    """
-    done = statements.count_standing(worker) if done is None else done
-    last = last or Judgement.objects.standing().filter(worker=worker).order_by("-sequence").first()
-    finished = worker.state == Worker.State.FINISHED
-    leases = services.lease_pairs(worker=worker, rng=rng, done=done)
-    return {
-        "pairs": [shown(lease, worker.project) for lease in leases],
-        "done": done,
-        "total": worker.project.judgements_per_worker,
-        "undo": str(last.uuid) if last and not finished else None,
-        "finished": finished,
-    }
-
-
-def shown(lease: Assignment, project: Project) -> dict[str, Any]:
-    """A pair as a worker sees it."""
-    sides = {"left": side_of(lease.left, project), "right": side_of(lease.right, project)}
-    return {"assignment": str(lease.public_id), **sides}
-
-
-def side_of(item: Item, project: Project) -> dict[str, str]:
-    """An item as a worker sees it: no key, no score, nothing about others."""
-    return {"text": item.text, "group": item.group if project.group_shown else ""}
+def invalid_field_response(request: HttpRequest, error: InvalidField) -> JsonResponse:
+    """Respond with 422 and the first invalid field, or with 400 if the UUID that makes retries safe is missing."""
+    status = 400 if error.missing and error.field == "uuid" else 422
+    detail = f"{error.message} " + _("Nothing was saved.")
+    return problem_response(request, status, _("The answer is incomplete or invalid."), detail, field=error.field)

@@ -1,4 +1,4 @@
-"""Who may see and change a project."""
+"""Members of a project and their roles."""
 
 from typing import Any
 
@@ -9,9 +9,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from annotation import services
-from annotation.access import Role, members_only
-from annotation.forms.accounts import InvitationForm
-from annotation.forms.projects import MemberForm
+from annotation.forms.accounts import InvitationForm, MemberForm
+from annotation.http.access import Role, members_only
 from annotation.models import Invitation, Membership, Project
 from annotation.views import ResearcherRequest
 
@@ -19,16 +18,16 @@ from annotation.views import ResearcherRequest
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.OWNER, archived=True)
 def members(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The members, and one of them added, given another role, or removed."""
+    """List the members; add or remove one, or change a role."""
     form = MemberForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
             services.set_membership(project=project, user=request.user, **form.cleaned_data)
-        except ValueError as refusal:
-            form.add_error(None, str(refusal))
+        except ValueError as error:
+            form.add_error(None, str(error))
         else:
             messages.success(request, _("Saved."))
-            return redirect(_still_open_to(request, project))
+            return redirect(_next_page(request, project))
     return members_page(request, project, form, status=422 if form.is_bound else 200)
 
 
@@ -38,11 +37,11 @@ def members_page(
     form: MemberForm | None = None,
     invite: InvitationForm | None = None,
     status: int = 200,
-    **more: Any,
+    **context: Any,
 ) -> HttpResponse:
-    """Everybody with their role, who is invited, and forms for more of both; a form that was refused says why."""
+    """Render members, open invitations and both forms; a bound form shows its errors."""
     form = form or MemberForm()
-    context = {
+    context |= {
         "project": project,
         "form": invite if invite and invite.is_bound else form,
         "add": form if form.has_error("member") else MemberForm(),
@@ -51,11 +50,11 @@ def members_page(
         "invitations": Invitation.objects.usable().filter(project=project).select_related("created_by"),
         "roles": Role.choices,
     }
-    return render(request, "annotation/members.html", {**context, **more}, status=status)
+    return render(request, "annotation/projects/members.html", context, status=status)
 
 
-def _still_open_to(request: ResearcherRequest, project: Project) -> str:
-    """Where to go after the change: an owner may just have given up or lowered their own role."""
+def _next_page(request: ResearcherRequest, project: Project) -> str:
+    """Return a page the user may still see: owners can remove themselves or lower their own role."""
     role = project.role_of(request.user)
     if role == Role.OWNER:
         return request.path

@@ -1,61 +1,66 @@
-"""The paper's table on UKPConvArgCrowdSample: consensus and personal predictions for topics never seen.
+"""The paper's table on UKPConvArgCrowdSample: consensus and personal predictions for unseen topics.
 
-Settings for a fold are chosen without any label of its topic: the topics are dealt into four groups, and for the folds
-of one group settings are chosen on the labels of the other three, by leaving topics out again (four inner parts).
-Only the choice among the candidates is that strict: the list of candidates itself was drawn up after leave-topic-out
-runs over all labels.
+The kernel for a fold is chosen without any label of its topic: topics are divided into four groups, and for the folds
+of one group the kernel is chosen on the labels of the other three, by leaving topics out again (four inner parts) and
+comparing consensus-only fits. Everything else is learned from the labels of the training folds. The list of kernels
+itself was made after leave-topic-out runs over all labels.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, cholesky_unit, in_units, paired, publish, standard_error, tell, timed
+from benchmarks.harness import (
+    arguments,
+    cholesky_unit,
+    in_units,
+    paired,
+    print_progress,
+    publish,
+    standard_error,
+    timed,
+)
 from benchmarks.paper.ukpconvarg import FOLDER_VARIABLE, METRICS, PANELS, Corpus, find_folder, read_corpus, score_fold
 from modelling.baselines import BradleyTerry, LinearPreference
-from modelling.crowdgppl.labels import PairwiseLabels
-from modelling.crowdgppl.selection import Candidate, Score, Whitenings, answer_losses, deal_groups, select
-from modelling.features import TextFeatures, item_kernels
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.kernels import Kernel
+from modelling.features.item_kernels import item_kernels
+from modelling.features.text import TextFeatures
 
 NAME = "convincingness"
 METHODS = ("crowdgppl", "gppl", "bradley_terry", "linear")
 TOPIC_GROUPS = 4
-FIRM = (20_000.0, 1_000.0)  # s_t is 20 whatever the labels say; the other candidate learns it
-DIRECTIONS = (60, 100)
-TASTES = ((5, 0.3), (10, 0.3), (10, 1.0), (10, 3.0))  # components and their total variance
-CAUTION = "Settings are chosen inside the training folds; the list of candidates was drawn up with all labels in view."
+KERNELS = ("surface", "surface, words, vectors", "near surface, words, vectors")
+CAUTION = "The kernel is chosen inside the training folds; the list of kernels was made with all labels in view."
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen for the folds of one group of topics, and what the choice cost."""
+    """The settings selected for the folds of one group of topics, and the cost of the selection."""
 
-    shared: Candidate  # GPPL: kernel, directions, prior
-    personal: Candidate  # crowdGPPL: the same with tastes
+    kernel: str
     ridge: float
     tables: dict[str, list[dict[str, Any]]]
     seconds: float
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Fits and scores every wanted fold by every wanted method."""
+    """Fit and score every requested fold with every requested method."""
     options = parse(argv)
     folder = find_folder(options.data)
     if folder is None:
-        tell(f"No data: give --data or set {FOLDER_VARIABLE}. The convincingness table is skipped.")
+        print_progress(f"No data: give --data or set {FOLDER_VARIABLE}. The convincingness table is skipped.")
         return publish(NAME, {"skipped": True}, argparse.Namespace(quick=True))
     corpus = read_corpus(folder)
     features, feature_seconds = timed(lambda: TextFeatures().fit(corpus.texts))
     X = features.transform(corpus.texts)
-    kernels = item_kernels(features.blocks)
-    if options.quick:
-        kernels = {name: kernels[name] for name in list(kernels)[:1]}
+    kernels = {name: item_kernels(features.blocks)[name] for name in (KERNELS[:1] if options.quick else KERNELS)}
     runs = measure(corpus, X, kernels, options)
     return publish(NAME, {"features_units": in_units(feature_seconds), **summary(runs, options.method)}, options)
 
@@ -76,7 +81,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def fold_numbers(text: str) -> list[int]:
-    """The folds that a list of numbers and ranges names."""
+    """Parse a list of numbers and ranges of folds."""
     ends = [part.split("-") for part in text.split(",")]
     return [fold for end in ends for fold in range(int(end[0]), int(end[-1]) + 1)]
 
@@ -84,105 +89,85 @@ def fold_numbers(text: str) -> list[int]:
 def measure(
     corpus: Corpus, X: np.ndarray, kernels: dict[str, Any], options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """One record for each fold: figures and fit time of each method, and the settings used."""
+    """Return a record for each fold: figures and fit time of each method, and the settings used."""
     group_of_topic = np.arange(corpus.topic.max() + 1) % TOPIC_GROUPS
-    whitenings = Whitenings.of(X, largest=max(DIRECTIONS))
     settings: dict[int, Settings] = {}
     runs = []
     for fold in options.folds:
         group = int(group_of_topic[corpus.topic[fold]])
         if group not in settings:
             others = group_of_topic[corpus.topic[corpus.label_fold]] != group
-            settings[group] = choose(corpus, others, kernels, whitenings, quick=options.quick)
+            settings[group] = choose(corpus, others, X, kernels, 2 if options.quick else TOPIC_GROUPS)
         train = corpus.labels.take(np.flatnonzero(corpus.label_fold != fold))
         record: dict[str, Any] = {"fold": fold, "group": group, "settings": settings[group]}
         for method in options.method:
-            record[method] = run(method, settings[group], corpus, train, whitenings, fold)
-            tell(f"fold {fold} {method}: " + " ".join(f"{value:.3f}" for value in record[method]["figures"].values()))
+            record[method] = run(method, settings[group], corpus, train, X, kernels, fold)
+            print_progress(
+                f"fold {fold} {method}: " + " ".join(f"{value:.3f}" for value in record[method]["figures"].values())
+            )
         runs.append(record)
     return runs
 
 
-def choose(
-    corpus: Corpus, usable: np.ndarray, kernels: dict[str, Any], whitenings: Whitenings, quick: bool
-) -> Settings:
-    """Without tastes the kernel, then directions and prior; then tastes; and the ridge of the linear model."""
-    labels, groups = corpus.labels.take(np.flatnonzero(usable)), corpus.topic[corpus.fold]
-    n_users, n_parts = corpus.labels.n_users, 2 if quick else TOPIC_GROUPS
+def choose(corpus: Corpus, usable: np.ndarray, X: np.ndarray, kernels: dict[str, Kernel], n_parts: int) -> Settings:
+    """The kernel and the ridge of the linear model with the least loss on topics left out."""
+    labels = corpus.labels.take(np.flatnonzero(usable))
+    part = deal_topics(corpus.topic[corpus.fold], labels, n_parts)
 
-    def stage(candidates: list[Candidate]) -> tuple[Candidate, list[dict[str, Any]]]:
-        found = select(labels, groups, candidates, whitenings, n_users=n_users, n_parts=n_parts, progress=told)
-        return found.winner, [_row(score) for score in found.table]
+    def work() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        by_kernel = [
+            {
+                "kernel": name,
+                "loss": loss_on_parts(lambda k=kernel: CrowdGPPL(n_components=0, item_kernel=k), labels, part, X),
+            }
+            for name, kernel in kernels.items()
+        ]
+        by_ridge = [
+            {"ridge": ridge, "loss": loss_on_parts(lambda r=ridge: LinearPreference(r), labels, part, X)}
+            for ridge in RIDGES
+        ]
+        return by_kernel, by_ridge
 
-    def work() -> tuple[Candidate, Candidate, float, dict[str, Any]]:
-        shared, first = stage(kernel_candidates(kernels, quick))
-        shared, second = stage(shared_candidates(shared, quick))
-        personal, third = stage(personal_candidates(shared, quick))
-        ridge, fourth = choose_ridge(labels, deal_groups(groups, labels, n_parts), whitenings)
-        tables = {"kernel": first, "directions and prior": second, "tastes": third, "linear": fourth}
-        return shared, personal, ridge, tables
-
-    (shared, personal, ridge, tables), seconds = timed(work)
-    tell(f"chosen: {personal.name}; linear ridge {ridge:g}; {in_units(seconds):.0f} units")
-    return Settings(shared, personal, ridge, tables, seconds)
-
-
-def kernel_candidates(kernels: dict[str, Any], quick: bool) -> list[Candidate]:
-    """GPPL with each kernel, all directions and the firm prior."""
-    M = DIRECTIONS[0] if quick else DIRECTIONS[-1]
-    return [
-        Candidate(f"{name}, M={M}, s_t firm", kernel, n_inducing_items=M, t_prior=FIRM)
-        for name, kernel in kernels.items()
-    ]
+    (by_kernel, by_ridge), seconds = timed(work)
+    best, linear = (min(table, key=lambda row: row["loss"]) for table in (by_kernel, by_ridge))
+    print_progress(f"chosen: {best['kernel']}; linear ridge {linear['ridge']:g}; {in_units(seconds):.0f} units")
+    return Settings(best["kernel"], linear["ridge"], {"kernel": by_kernel, "linear": by_ridge}, seconds)
 
 
-def shared_candidates(best: Candidate, quick: bool) -> list[Candidate]:
-    """The best kernel with each number of directions and each prior."""
-    kernel = best.name.split(", M=")[0]
-    return [
-        replace(best, name=f"{kernel}, M={M}, s_t {word}", n_inducing_items=M, t_prior=prior)
-        for M in (DIRECTIONS[:1] if quick else DIRECTIONS)
-        for word, prior in (("learned", (1.0, 1.0)), ("firm", FIRM))
-    ]
+def deal_topics(topic: np.ndarray, labels: PairwiseLabels, n_parts: int) -> np.ndarray:
+    """The part (N,) of each item: whole topics, the parts with about equally many labels."""
+    counts = np.bincount(topic[labels.a], minlength=int(topic.max()) + 1)
+    part, size = np.zeros(len(counts), dtype=np.int64), np.zeros(n_parts)
+    for one in np.argsort(-counts, kind="stable"):
+        part[one] = int(size.argmin())
+        size[part[one]] += counts[one]
+    return part[topic]
 
 
-def personal_candidates(shared: Candidate, quick: bool) -> list[Candidate]:
-    """The chosen GPPL with tastes of several sizes."""
-    return [
-        replace(shared, name=f"{shared.name}, C={C}, variance {v:g}", n_components=C, personal_variance=v)
-        for C, v in (TASTES[:1] if quick else TASTES)
-    ]
-
-
-def choose_ridge(
-    labels: PairwiseLabels, part: np.ndarray, whitenings: Whitenings
-) -> tuple[float, list[dict[str, Any]]]:
-    """The ridge of the linear model with the least loss on the same parts."""
-    table = []
-    for ridge in RIDGES:
-        losses = []
-        for held in range(part.max() + 1):
-            inside, outside = part[labels.a] == held, part[labels.a] != held
-            model = LinearPreference(ridge).fit(labels.take(outside), X_items=whitenings.X_items)
-            test = labels.take(inside)
-            losses.append(answer_losses(model.predict_proba(test.u, test.a, test.b), test))
-        table.append({"candidate": f"ridge {ridge:g}", "ridge": ridge, "loss": float(np.concatenate(losses).mean())})
-    return min(table, key=lambda row: row["loss"])["ridge"], table
+def loss_on_parts(make: Callable[[], Any], labels: PairwiseLabels, part: np.ndarray, X: np.ndarray) -> float:
+    """Mean log loss of each part under a fit to the others."""
+    losses = []
+    for held in range(int(part.max()) + 1):
+        model = make().fit(labels.take(part[labels.a] != held), X_items=X, n_users=labels.n_users)
+        test = labels.take(part[labels.a] == held)
+        p = np.clip(model.predict_proba(test.u, test.a, test.b), 1e-9, 1 - 1e-9)
+        losses.append(-(test.y * np.log(p) + (1 - test.y) * np.log(1 - p)))
+    return float(np.concatenate(losses).mean())
 
 
 def run(
-    method: str, settings: Settings, corpus: Corpus, train: PairwiseLabels, whitenings: Whitenings, fold: int
-) -> dict[str, Any]:
-    """The figures of one method on one fold, and the CPU seconds of its fit; kernels are tabulated once for all."""
-    table, X, numbers = whitenings.table(settings.shared.item_kernel), whitenings.X_items, whitenings.numbers
-    makers: dict[str, tuple[Callable[[], Any], Any]] = {
-        "crowdgppl": (lambda: settings.personal.estimator(item_kernel=table), numbers),
-        "gppl": (lambda: settings.shared.estimator(item_kernel=table), numbers),
-        "bradley_terry": (lambda: BradleyTerry(item_kernel=table), numbers),
-        "linear": (lambda: LinearPreference(settings.ridge), X),
+    method: str, settings: Settings, corpus: Corpus, train: PairwiseLabels, X: np.ndarray, kernels: dict[str, Kernel],
+    fold: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The figures of one method on one fold, and the CPU seconds of its fit."""
+    kernel = kernels[settings.kernel]
+    makers: dict[str, Callable[[], Any]] = {
+        "crowdgppl": lambda: CrowdGPPL(item_kernel=kernel),
+        "gppl": lambda: CrowdGPPL(n_components=0, item_kernel=kernel),
+        "bradley_terry": lambda: BradleyTerry(item_kernel=kernel),
+        "linear": lambda: LinearPreference(settings.ridge),
     }
-    make, rows = makers[method]
-    model, seconds = timed(lambda: make().fit(train, X_items=rows, n_users=corpus.labels.n_users))
+    model, seconds = timed(lambda: makers[method]().fit(train, X_items=X, n_users=corpus.labels.n_users))
     return {"figures": score_fold(corpus, fold, model), "seconds": seconds}
 
 
@@ -203,27 +188,12 @@ def summary(runs: list[dict[str, Any]], methods: Sequence[str]) -> dict[str, Any
         "fit_units": {m: in_units(sum(run[m]["seconds"] for run in runs)) for m in methods},
         "selection_units": in_units(sum(settings.seconds for settings in chosen.values())),
         "cholesky_unit_seconds": cholesky_unit(),
-        "choices": {f"topics of group {group}": _choice(settings) for group, settings in sorted(chosen.items())},
+        "choices": {
+            f"topics of group {group}": {"kernel": settings.kernel, "ridge": settings.ridge, "losses": settings.tables}
+            for group, settings in sorted(chosen.items())
+        },
         "by_fold": {m: series[m] for m in methods},
     }
-
-
-def _choice(settings: Settings) -> dict[str, Any]:
-    return {
-        "crowdgppl": settings.personal.name,
-        "gppl": settings.shared.name,
-        "ridge": settings.ridge,
-        "scores": settings.tables,
-    }
-
-
-def _row(score: Score) -> dict[str, Any]:
-    return {"candidate": score.candidate.name, "loss": score.loss, "accuracy": score.accuracy}
-
-
-def told(name: str, done: int, total: int, loss: float) -> None:
-    """Progress of a selection."""
-    tell(f"  {done}/{total} {name}: {loss:.4f}")
 
 
 if __name__ == "__main__":

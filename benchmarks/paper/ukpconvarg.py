@@ -36,13 +36,13 @@ class Corpus:
 
 
 def find_folder(given: str | None) -> Path | None:
-    """The folder named by the argument or the environment, if there is one."""
+    """Return the folder named by the argument or the environment variable, if it exists."""
     name = given or os.environ.get(FOLDER_VARIABLE)
     return Path(name) if name else None
 
 
 def read_corpus(folder: Path) -> Corpus:
-    """The files of the folder as one corpus."""
+    """Read the files of the folder."""
     items = list(_rows(folder / "items.csv"))
     index = {row["item_id"]: i for i, row in enumerate(items)}
     judgements = list(_rows(folder / "judgements.csv"))
@@ -88,7 +88,7 @@ def _gold_pairs(folder: Path, index: Mapping[str, int]) -> np.ndarray:
 def _personal_scores(
     folder: Path, index: Mapping[str, int], workers: Mapping[str, int]
 ) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
-    """What each worker's own labels say about the items of each fold."""
+    """Score the items of each fold from each worker's own labels."""
     found: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for row in _rows(folder / "personal_ranking.csv"):
         key = (int(row["fold"]), workers[row["worker_id"]])
@@ -100,7 +100,7 @@ def _personal_scores(
 
 
 def score_fold(corpus: Corpus, fold: int, predictor: Any) -> dict[str, float]:
-    """The nine figures of one fold, by "panel.metric"; a panel without workers is left out."""
+    """Return the nine figures of one fold, by "panel.metric", without panels that have no workers."""
     figures = {f"consensus.{name}": value for name, value in _consensus(corpus, fold, predictor).items()}
     seen = np.bincount(corpus.labels.u[corpus.label_fold != fold], minlength=corpus.labels.u.max() + 1)
     for panel, least in (("personal", 1), ("personal_many", MANY_LABELS + 1)):
@@ -114,7 +114,7 @@ def _consensus(corpus: Corpus, fold: int, predictor: Any) -> dict[str, float]:
     winners, losers = corpus.gold_pairs[corpus.fold[corpus.gold_pairs[:, 0]] == fold].T
     items = np.flatnonzero(corpus.fold == fold)
     tau = _tau(corpus.gold_score[items], predictor.predict_consensus(items))
-    return {**_pair_figures(predictor.predict_consensus_proba(winners, losers)), "tau": tau}
+    return {**_pair_figures(predictor.predict_consensus_proba(winners, losers, kind="typical")), "tau": tau}
 
 
 def _personal(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarray) -> dict[str, float]:
@@ -131,7 +131,7 @@ def _personal(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarray) ->
 
 
 def _personal_taus(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarray) -> Iterator[float]:
-    """Kendall's tau for each worker who ranked at least two items of the fold and not all alike."""
+    """Kendall's tau for each worker who ranked at least two items of the fold, not all equal."""
     for worker in workers:
         items, scores = corpus.personal_scores.get((fold, int(worker)), (np.empty(0), np.empty(0)))
         if len(items) >= 2 and np.ptp(scores) > 0:
@@ -140,7 +140,7 @@ def _personal_taus(corpus: Corpus, fold: int, predictor: Any, workers: np.ndarra
 
 
 def _tau(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """Kendall's tau-b; a predictor that puts all items on one level has none, 0."""
+    """Kendall's tau-b; 0 for a predictor that ranks all items equal."""
     return float(kendalltau(truth, predicted).statistic) if np.ptp(predicted) > 0 else 0.0
 
 

@@ -1,0 +1,1 @@
+"""Settings: base, and the profiles embedded, server and test."""

@@ -1,4 +1,4 @@
-"""What both profiles share. Nothing here depends on the machine; `embedded`, `server` and `test` do."""
+"""Settings shared by all profiles."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
-from config.mail import Mail
+from annotation.http.client_address import TrustedProxies
+from config.email import EmailServer
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(os.environ.get("CONCORD_DATA", BASE_DIR / "data"))
@@ -18,7 +19,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "annotation.User"
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "config.admin_site.ConcordAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -35,7 +36,8 @@ MIDDLEWARE = [
     "config.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "config.middleware.PlainAnswersMiddleware",
+    "config.middleware.PrivateCacheMiddleware",
+    "config.middleware.ErrorPagesMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -43,6 +45,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "annotation.http.login_limits.DeviceCookieMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
@@ -61,7 +64,7 @@ TEMPLATES = [
     }
 ]
 
-# People
+# Accounts
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.Argon2PasswordHasher",
@@ -76,34 +79,42 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "annotation:projects"
 LOGOUT_REDIRECT_URL = "annotation:home"
-AXES_FAILURE_LIMIT = 5
+AXES_HANDLER = "annotation.http.login_limits.LoginLimits"
+AXES_FAILURE_LIMIT = 5  # for one account from one address; the handler has the others
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # whose failures a successful log-in resets
+AXES_CLIENT_IP_CALLABLE = "annotation.http.client_address.client_address"
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "annotation.errors.locked_out"
+AXES_LOCKOUT_CALLABLE = "annotation.http.error_pages.locked_out"
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_SENSITIVE_PARAMETERS: list[str] = []
 AXES_VERBOSE = False
 
 PASSWORD_RESET_TIMEOUT = 2 * 3600  # seconds
 
-# Letters
-MAIL = Mail.of(os.environ.get("EMAIL_URL", ""))
+# Email
+MAIL = EmailServer.from_url(os.environ.get("EMAIL_URL", ""))
 EMAIL_BACKEND = MAIL.backend
 EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = os.environ.get("EMAIL_FROM", "Concord <concord@localhost>")
-# What links in letters begin with, such as https://study.example.org; empty: the host that was asked, if allowed.
+# The base of links in emails, such as https://study.example.org; if empty, the host of the request.
 PUBLIC_ADDRESS = os.environ.get("PUBLIC_ADDRESS", "").rstrip("/")
 
-# Cookies, frames, scripts
+# Requests
+# The proxies whose X-Forwarded-For is believed: their number, or their networks. By default none.
+TRUSTED_PROXIES = TrustedProxies.parse(os.environ.get("TRUSTED_PROXIES", ""))
+# Where requests are counted: "memory" of the one web process, or the "cache" (Redis) that several processes share.
+RATE_LIMITS = "memory"
+
+# Cookies and browser security
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "annotation.errors.csrf_failed"
+CSRF_FAILURE_VIEW = "annotation.http.error_pages.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -116,67 +127,83 @@ CONTENT_SECURITY_POLICY = {
         "font-src": [SELF],
         "connect-src": [SELF],
         "manifest-src": [SELF],
+        "worker-src": [SELF],
         "form-action": [SELF],
         "base-uri": [NONE],
         "object-src": [NONE],
         "frame-ancestors": [NONE],
     }
 }
-DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000  # a judgement is a few hundred bytes; files are streamed apart
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000  # a judgement is a few hundred bytes; files are streamed
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 IMPORT_MAX_BYTES = 50_000_000
 IMPORT_MAX_ROWS = 200_000
 
-# Words and times
-LANGUAGE_CODE = os.environ.get("CONCORD_LANGUAGE", "en")  # of researchers' pages; a study says its own
+# Where a study may send workers when they have ended; a leading dot includes subdomains.
+COMPLETION_HOSTS = [
+    "app.prolific.com",
+    "connect.cloudresearch.com",
+    ".sona-systems.com",
+    *filter(None, os.environ.get("COMPLETION_HOSTS", "").split(",")),
+]
+
+# Language and time
+LANGUAGE_CODE = os.environ.get("CONCORD_LANGUAGE", "en")  # of researchers' pages; a study has its own language
 LANGUAGES = [("en", _("English")), ("de", _("German"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Files
+# Static files
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "config.static.PlotlyScript",
+    "config.static_files.PackageFiles",
 ]
 STATIC_ROOT = DATA_DIR / "staticfiles"
-# Names carry a hash of the content, so that a browser on a bad network fetches each file once.
+# Names include a content hash, so that a browser downloads each file once.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "config.static.HashedStaticFiles"},
+    "staticfiles": {"BACKEND": "config.static_files.HashedStaticFiles"},
 }
 
-# Called by `serve` before the first page: every static file is in its place.
-COLLECT_STATIC = "config.static.collect"
-# Called by `reproduce`: the variables of a process that has an empty database of its own.
+# Hooks by dotted name, so that the apps need not import config.
+# Called by `serve` before it accepts requests.
+COLLECT_STATIC = "config.static_files.collect"
+# Called by `reproduce`; returns the environment of a process with its own empty database.
 FRESH_ENVIRONMENT = "config.profiles.fresh_environment"
-# Dotted names called after each committed judgement, with the project's id.
+# Called with the project's id after each committed judgement.
 AFTER_JUDGEMENT: list[str] = []
-AFTER_RESET = ["modelling.tokens.revoke_all_of"]  # each is called with the person whose password was set by letter
-# The Celery application that carries hints to updaters; empty where the updater looks by itself.
+# Called with the user after a password reset by email.
+AFTER_RESET = ["modelling.api.tokens.revoke_all_tokens"]
+# The Celery application that wakes updaters; empty if the updater polls.
 TASK_QUEUE = ""
-# Where the arrays of a snapshot live: "files" under DATA_DIR, or "table" where several machines must read them.
+# Where the arrays of a snapshot are stored: "files" under DATA_DIR, or "table" if several machines read them.
 SNAPSHOT_ARRAYS = "files"
 
-# Faults on purpose, for drills (annotation/faults.py); a server that finds them set without the second does not start.
+# Fault injection for drills (annotation/storage/fault_injection.py). The server does not start with FAULTS otherwise.
 FAULTS = os.environ.get("FAULTS", "")
 FAULTS_ALLOWED = os.environ.get("CONCORD_DRILL") == "1"
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "config.logs.RequestIdFilter"}},
-    "formatters": {"json": {"()": "config.logs.JsonFormatter"}},
+    "filters": {"request_id": {"()": "config.json_logging.RequestIdFilter"}},
+    "formatters": {"json": {"()": "config.json_logging.JsonFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},
-        "django.request": {"level": "ERROR"},  # our own line tells of the rest, without the keys that paths may hold
+        "django.request": {"level": "ERROR"},  # RequestIdMiddleware logs the rest
+        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "uvicorn.error": {"level": "WARNING"},  # more would log the headers of WebSockets, with cookies
+        "uvicorn.asgi": {"level": "WARNING"},
+        "uvicorn.access": {"handlers": [], "propagate": False},  # has addresses; RequestIdMiddleware logs requests
+        "websockets": {"level": "WARNING"},
         "django.security.DisallowedHost": {"level": "ERROR"},
-        "axes": {"level": "WARNING"},
+        "axes": {"level": "ERROR"},  # its warnings name users and addresses; the database has its records
     },
 }

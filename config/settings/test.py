@@ -1,17 +1,28 @@
-"""The embedded profile in a folder of its own; on PostgreSQL where DATABASE_URL is given."""
+"""Test profile: the embedded profile in a temporary folder, or on PostgreSQL if DATABASE_URL is set."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import dj_database_url
 
+from config.databases.sqlite import sqlite_database
 from config.settings.base import *  # noqa: F403
 from config.settings.base import STORAGES
-from config.sqlite import sqlite_database
 
-DATA_DIR = Path(tempfile.mkdtemp(prefix="concord-test-"))
-SECRET_KEY = "a key for tests that guards nothing"  # noqa: S105
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is loaded: BLAS threads slow small matrices down
+_MEMORY = Path("/dev/shm")  # noqa: S108
+_ENOUGH = 2**30
+
+DATA_DIR = Path(
+    tempfile.mkdtemp(
+        prefix="concord-test-",
+        dir=_MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH else None,
+    )
+)
+SECRET_KEY = "insecure key for tests"  # noqa: S105
+CHECKPOINT_KEY = "aW5zZWN1cmUgY2hlY2twb2ludCBrZXkgZm9yIHRlc3Q="
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
@@ -23,6 +34,6 @@ WHITENOISE_USE_FINDERS = True
 if os.environ.get("DATABASE_URL"):
     DATABASES = {"default": dj_database_url.config(conn_max_age=0)}
 else:
-    # A file, not memory: threads and child processes of a test must see the same rows.
+    # A file, because threads and child processes of a test must see the same rows.
     DATABASES = {"default": sqlite_database(DATA_DIR / "concord.sqlite3")}  # type: ignore[dict-item]
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}

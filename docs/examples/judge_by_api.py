@@ -1,4 +1,4 @@
-"""A study by script: start it, send judgements, read the ranking. Needs httpx and a token that may write.
+"""A study by script: create it, send judgements, read the ranking. Needs httpx and a token with write permission.
 
 CONCORD=http://127.0.0.1:8000 CONCORD_TOKEN=concord_... python judge_by_api.py
 """
@@ -33,6 +33,6 @@ for bot in ("bot-1", "bot-2"):
 
 last = api.get(f"{study}/judgements", params={"ordering": "-sequence", "limit": 1}).json()["rows"][0]["sequence"]
 while not any(version["last_sequence"] >= last for version in api.get(f"{study}/snapshots").json()["rows"]):
-    time.sleep(1)  # the model learns in the background
+    time.sleep(1)  # the model is updated in the background
 for row in api.get(f"{study}/ranking").json()["rows"]:
     print(f"{row['rank']}. {row['key']:8} {row['mean']:+.2f} ± {1.96 * row['sd']:.2f}")

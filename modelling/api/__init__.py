@@ -1,1 +1,1 @@
-"""Version 1 of the API: what the pages do, for scripts, bots and other front ends. Rows are written by the services."""
+"""Version 1 of the REST API for scripts, bots and other front ends; it calls the same services as the pages."""

@@ -1,4 +1,4 @@
-"""Judgements: the log of a study for reading, and the same one answer at a time that a browser sends."""
+"""Judgement endpoints: read the event log, send one judgement, retract one, import past judgements."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -11,72 +11,135 @@ from ninja import Query, Router, Status
 from pydantic import Field
 
 from annotation import services
-from annotation.access import Role
-from annotation.forms.judging import JUDGEMENT, NOTE_LENGTH, RETRACTION, checked
+from annotation.forms.judging import JUDGEMENT_FIELDS, MAX_NOTE, RETRACTION_FIELDS, clean_payload
+from annotation.http.access import Role
+from annotation.importing.cells import MAX_MILLISECONDS, parse_time
+from annotation.importing.judgement_files import MAX_CELL, MAX_WORKER, ImportedJudgement, clean_judgements
+from annotation.importing.judgements import import_judgements
 from annotation.models import EventHead, Item, Judgement
-from annotation.views.judging import task_for
-from modelling.api.cursors import Asked, Order, Page, page_of
-from modelling.api.door import ApiRequest, at_their_pace, project_for, reads, worker_for, writes
-from modelling.api.strictness import LARGEST_NUMBER, Code, Nonce, Number, Sent, Slug, Told, Words, one_of, unchanged
+from annotation.services.tasks import build_task
+from modelling.api.auth import ApiRequest, check_worker_rate, get_project, get_worker, read_access, write_access
+from modelling.api.errors import InvalidBody
+from modelling.api.items import MAX_METADATA, Name, mapping_schema
+from modelling.api.pagination import ListQuery, Order, Page, paginate
+from modelling.api.schemas import (
+    LARGEST_NUMBER,
+    NOT_BLANK,
+    ClientUUID,
+    Code,
+    FiniteFloat,
+    Key,
+    PlainText,
+    RequestSchema,
+    ResponseSchema,
+    Slug,
+    StrictInt,
+    enum_schema,
+    not_modified,
+    old_name,
+)
 from modelling.api.workers import Task
 
 router = Router(tags=["judgements"])
 ORDERS = {"sequence": Order("sequence", ("sequence",)), "-sequence": Order("-sequence", ("-sequence",))}
-Source = Annotated[Judgement.Source, one_of(Judgement.Source)]
-SkipReason = Annotated[Judgement.SkipReason, one_of(Judgement.SkipReason)]
+Source = Annotated[Judgement.Source, enum_schema(Judgement.Source)]
+SkipReason = Annotated[Judgement.SkipReason, enum_schema(Judgement.SkipReason)]
 EXAMPLE_ANSWER = "0b8b56c2-3d0c-4a2e-9a5b-3a1f1d1f8c11"
 EXAMPLE_ASSIGNMENT = "6a0f5c1e-5a59-4a0e-8f39-7b1e6f0f7d02"
+MAX_IMPORTED = 1000
+Texts = Annotated[
+    dict[Name, Annotated[PlainText, Field(max_length=MAX_CELL)]],
+    Field(max_length=MAX_METADATA),
+    mapping_schema(MAX_METADATA, type="string", maxLength=MAX_CELL),
+]
 
 
-class NewJudgement(Sent):
-    """One answer to one pair that was lent to the worker."""
+class JudgementCreate(RequestSchema):
+    """The answer to a pair leased to the worker."""
 
-    uuid: Annotated[Nonce, Field(examples=[EXAMPLE_ANSWER])]
+    uuid: Annotated[ClientUUID, Field(examples=[EXAMPLE_ANSWER])]
     worker: Annotated[Code, Field(description="The worker's code.", examples=["k3m9x2p7qa"])]
-    assignment: Annotated[UUID, Field(description="From the pair.", examples=[EXAMPLE_ASSIGNMENT])]
+    assignment: Annotated[UUID, Field(description="`assignment` of the pair.", examples=[EXAMPLE_ASSIGNMENT])]
     choice: Annotated[Literal["left", "right", "tie", "skip"], Field(examples=["left"])]
     skip_reason: Annotated[SkipReason | None, Field(description="Only with `skip`.")] = None
-    response_ms: Annotated[Number | None, Field(description="How long they looked; clipped to the lease.")] = None
-    note: Annotated[Words, Field(max_length=NOTE_LENGTH, description="What they wrote beside the answer.")] = ""
+    response_ms: Annotated[
+        FiniteFloat | None, Field(description="Response time; clipped to the duration of the lease.")
+    ] = None
+    note: Annotated[PlainText, Field(max_length=MAX_NOTE, description="The worker's comment.")] = ""
 
 
-class NewRetraction(Sent):
-    """An answer that is taken back; its pair is lent again."""
+class RetractionCreate(RequestSchema):
+    """An answer to undo; its pair is leased again."""
 
-    uuid: Annotated[Nonce, Field(examples=["f4f4a5a0-93c8-4a9e-a3ba-6a1b1f0a3d77"])]
+    uuid: Annotated[ClientUUID, Field(examples=["f4f4a5a0-93c8-4a9e-a3ba-6a1b1f0a3d77"])]
     worker: Annotated[Code, Field(examples=["k3m9x2p7qa"])]
     judgement: Annotated[UUID, Field(examples=[EXAMPLE_ANSWER])]
 
 
-class Saved(Told):
-    """The answer is stored, now or before; `next` is what the worker does next."""
+class PastJudgement(RequestSchema):
+    """A judgement made elsewhere, of a pair that you chose."""
+
+    worker: Annotated[
+        str,
+        Field(min_length=1, max_length=MAX_WORKER, pattern=NOT_BLANK, description="Your id for the person."),
+        Field(examples=["m001"]),
+    ]
+    a: Annotated[Key, Field(examples=["cats-1"])]
+    b: Annotated[Key, Field(examples=["cats-2"])]
+    choice: Annotated[Literal["a", "b", "tie"], Field(description="The preferred item.", examples=["a"])]
+    judged_at: Annotated[
+        Annotated[str, Field(max_length=60, json_schema_extra={"format": "date-time"})] | None,
+        Field(description="When; without a zone it is in UTC."),
+    ] = None
+    response_ms: Annotated[StrictInt, Field(ge=0, le=MAX_MILLISECONDS)] | None = None
+    note: Annotated[PlainText, Field(max_length=MAX_NOTE, description="The worker's reason.")] = ""
+    traits: Texts = {}
+    extra: Annotated[Texts, Field(description="Anything else to keep with the judgement.")] = {}
+
+
+class JudgementsImport(RequestSchema):
+    judgements: Annotated[list[PastJudgement], Field(min_length=1, max_length=MAX_IMPORTED)]
+
+
+class JudgementImportResponse(ResponseSchema):
+    """Counts of new judgements, those of them that are ties, new workers, known judgements, workers with new traits."""
+
+    added: int
+    ties: int
+    workers: int
+    unchanged: int
+    traits: int
+
+
+class JudgementReceipt(ResponseSchema):
+    """Confirms that the answer is stored; `next` is the worker's next task."""
 
     saved: UUID
     late: bool
     next: Task
 
 
-class TakenBack(Told):
+class RetractionReceipt(ResponseSchema):
     retracted: UUID
     next: Task
 
 
-class ItemRead(Told):
-    """The text that was read."""
+class JudgedItem(ResponseSchema):
+    """The item revision that was judged."""
 
     id: int
     key: str
     revision: int
 
 
-class JudgementTold(Told):
-    """An event of the log. `a` was shown on the left, where that is known; else it has the lower number."""
+class JudgementResponse(ResponseSchema):
+    """One judgement. `a` is the item shown on the left or, if the sides are not known, the older one."""
 
     uuid: UUID
     sequence: int
     worker: str
-    a: ItemRead
-    b: ItemRead
+    a: JudgedItem
+    b: JudgedItem
     choice: Literal["a", "b", "tie", "skip"]
     skip_reason: str
     round: int
@@ -87,83 +150,130 @@ class JudgementTold(Told):
     created_at: datetime
 
 
-class JudgementsAsked(Asked):
-    worker: Annotated[Code | None, Field(description="Of this worker.")] = None
-    item: Annotated[Words | None, Field(max_length=200, description="With any text under this key.")] = None
+class JudgementQuery(ListQuery):
+    worker: Annotated[Code | None, Field(description="Code of the worker.")] = None
+    item: Annotated[PlainText | None, Field(max_length=200, description="Key of one of the two items.")] = None
     source: Source | None = None
-    standing: Annotated[bool | None, Field(description="Only those that were not, or were, taken back.")] = None
-    after: Annotated[int | None, Field(ge=0, le=LARGEST_NUMBER, description="Only later events.")] = None
+    retracted: Annotated[bool | None, Field(description="Whether it was retracted.")] = None
+    standing: Annotated[bool | None, old_name("retracted", "with the opposite meaning")] = None
+    after: Annotated[int | None, Field(ge=0, le=LARGEST_NUMBER, description="Only events with a higher sequence.")] = (
+        None
+    )
     ordering: Annotated[Literal["sequence", "-sequence"], Field(description="Oldest or newest first.")] = "sequence"
 
 
-@router.get("/projects/{slug}/judgements", auth=reads, response=Page[JudgementTold], summary="List judgements")
-def list_judgements(request: ApiRequest, response: HttpResponse, slug: Slug, asked: Query[JudgementsAsked]) -> Any:
-    """The log of the study, for analysts. What was taken back is marked; what an erased person took along is gone."""
-    project = project_for(request, slug, Role.ANALYST)
+@router.get(
+    "/projects/{slug}/judgements", auth=read_access, response=Page[JudgementResponse], summary="List judgements"
+)
+def list_judgements(request: ApiRequest, response: HttpResponse, slug: Slug, query: Query[JudgementQuery]) -> Any:
+    """The event log. Retracted judgements are marked; data of erased people are left out. For analysts."""
+    project = get_project(request, slug, Role.ANALYST)
     head = EventHead.objects.get(project=project)
-    if same := unchanged(request, response, "log", project.pk, head.sequence, head.inputs_revision):
+    if same := not_modified(request, response, "log", project.pk, head.sequence, head.inputs_revision):
         return same
-    rows = Judgement.objects.that_may_be_told().filter(_wanted(asked), project=project)
-    return page_of(_with_items(rows), ORDERS[asked.ordering], asked, told)
+    rows = Judgement.objects.visible().filter(_filters(query), project=project)
+    return paginate(_with_items(rows), ORDERS[query.ordering], query, judgement_response)
 
 
-@router.post("/projects/{slug}/judgements", auth=writes, response={200: Saved, 201: Saved}, summary="Send a judgement")
-def send_judgement(request: ApiRequest, slug: Slug, new: NewJudgement) -> Any:
-    """Stored once (201), however often it is sent (200). The same id with another answer is refused (422)."""
-    project = project_for(request, slug, Role.ANALYST, archived=True)  # closed: what is stored is acknowledged again
-    worker = at_their_pace(worker_for(project, new.worker, "worker"))
-    given = checked(JUDGEMENT, new.model_dump(mode="json"))
-    receipt = services.record_judgement(worker=worker, source=Judgement.Source.API, **given)
+@router.post(
+    "/projects/{slug}/judgements",
+    auth=write_access,
+    response={200: JudgementReceipt, 201: JudgementReceipt},
+    summary="Send a judgement",
+)
+def send_judgement(request: ApiRequest, slug: Slug, new: JudgementCreate) -> Any:
+    """Stores the judgement (201). Sending it again returns 200 and stores nothing.
+
+    The same uuid with another answer is refused (422).
+    """
+    project = get_project(
+        request, slug, Role.ANALYST, archived=True
+    )  # so that repeated requests are acknowledged after archiving
+    worker = check_worker_rate(get_worker(project, new.worker, "worker"))
+    values = clean_payload(JUDGEMENT_FIELDS, new.model_dump(mode="json"))
+    receipt = services.record_judgement(worker=worker, source=Judgement.Source.API, **values)
     stored = receipt.judgement
-    upcoming = task_for(worker, done=receipt.done, last=stored if receipt.created else None)
+    upcoming = build_task(worker, done=receipt.done, last=stored if receipt.created else None)
     return Status(201 if receipt.created else 200, {"saved": stored.uuid, "late": stored.late, "next": upcoming})
 
 
-@router.get("/projects/{slug}/judgements/{judgement}", auth=reads, response=JudgementTold, summary="Read a judgement")
+@router.post(
+    "/projects/{slug}/judgements/import",
+    auth=write_access,
+    response=JudgementImportResponse,
+    summary="Import past judgements",
+)
+def import_past_judgements(request: ApiRequest, slug: Slug, new: JudgementsImport) -> Any:
+    """Stores all judgements or none. Repeating a request adds nothing.
+
+    The same worker and pair twice in one request are two judgements; in two requests they are the same one.
+    """
+    project = get_project(request, slug, Role.ANALYST)
+    rows = [_imported_judgement(line, each) for line, each in enumerate(new.judgements, start=1)]
+    return import_judgements(project=project, user=request.user, rows=clean_judgements(rows)).counts
+
+
+@router.get(
+    "/projects/{slug}/judgements/{judgement}", auth=read_access, response=JudgementResponse, summary="Read a judgement"
+)
 def read_judgement(request: ApiRequest, slug: Slug, judgement: UUID) -> Any:
-    """One event of the log, for analysts."""
-    project = project_for(request, slug, Role.ANALYST)
-    found = _with_items(Judgement.objects.that_may_be_told().filter(project=project, uuid=judgement)).first()
+    """One judgement. For analysts."""
+    project = get_project(request, slug, Role.ANALYST)
+    found = _with_items(Judgement.objects.visible().filter(project=project, uuid=judgement)).first()
     if found is None:
         raise Http404(_("There is no such judgement in the project."))
-    return told(found)
+    return judgement_response(found)
 
 
 @router.post(
     "/projects/{slug}/retractions",
-    auth=writes,
-    response={200: TakenBack, 201: TakenBack},
-    summary="Take a judgement back",
+    auth=write_access,
+    response={200: RetractionReceipt, 201: RetractionReceipt},
+    summary="Retract a judgement",
 )
-def take_back(request: ApiRequest, slug: Slug, new: NewRetraction) -> Any:
-    """An event of its own (201); the judgement stays in the log, marked. 200 where another event had done it before."""
-    project = project_for(request, slug, Role.ANALYST, archived=True)  # closed: what is stored is acknowledged again
-    worker = at_their_pace(worker_for(project, new.worker, "worker"))
-    asked = checked(RETRACTION, new.model_dump(mode="json"))
-    created = services.retract(worker=worker, **asked).uuid == asked["uuid"]
-    return Status(201 if created else 200, {"retracted": new.judgement, "next": task_for(worker)})
+def retract_judgement(request: ApiRequest, slug: Slug, new: RetractionCreate) -> Any:
+    """Adds a retraction to the log (201); the judgement stays, marked as retracted. 200 if it was retracted before."""
+    project = get_project(
+        request, slug, Role.ANALYST, archived=True
+    )  # so that repeated requests are acknowledged after archiving
+    worker = check_worker_rate(get_worker(project, new.worker, "worker"))
+    values = clean_payload(RETRACTION_FIELDS, new.model_dump(mode="json"))
+    created = services.retract(worker=worker, **values).uuid == values["uuid"]
+    return Status(201 if created else 200, {"retracted": new.judgement, "next": build_task(worker)})
 
 
-def _wanted(asked: JudgementsAsked) -> Q:
-    wanted = Q()
-    if asked.worker is not None:
-        wanted &= Q(worker__code=asked.worker)
-    if asked.item is not None:
-        wanted &= Q(item_lo__key=asked.item) | Q(item_hi__key=asked.item)
-    if asked.source is not None:
-        wanted &= Q(source=asked.source)
-    if asked.standing is not None:
-        wanted &= Q(retraction__isnull=asked.standing)
-    if asked.after is not None:
-        wanted &= Q(sequence__gt=asked.after)
-    return wanted
+def _imported_judgement(line: int, past: PastJudgement) -> ImportedJudgement:
+    fields = {name: getattr(past, name) for name in PastJudgement.model_fields}
+    try:
+        fields["judged_at"] = parse_time(past.judged_at) if past.judged_at is not None else None
+    except ValueError:
+        message = _("“judged_at” is not a time between 1900 and 2100 in ISO 8601.")
+        raise InvalidBody(message, f"judgements.{line - 1}.judged_at") from None
+    return ImportedJudgement(line=line, **fields)
+
+
+def _filters(query: JudgementQuery) -> Q:
+    filters = Q()
+    if query.worker is not None:
+        filters &= Q(worker__code=query.worker)
+    if query.item is not None:
+        filters &= Q(item_lo__key=query.item) | Q(item_hi__key=query.item)
+    if query.source is not None:
+        filters &= Q(source=query.source)
+    if query.retracted is not None:
+        filters &= Q(retraction__isnull=not query.retracted)
+    if query.standing is not None:
+        filters &= Q(retraction__isnull=query.standing)
+    if query.after is not None:
+        filters &= Q(sequence__gt=query.after)
+    return filters
 
 
 def _with_items(rows: Any) -> Any:
     return rows.select_related("worker", "item_lo", "item_hi", "retraction")
 
 
-def told(judgement: Judgement) -> dict[str, Any]:
+def judgement_response(judgement: Judgement) -> dict[str, Any]:
     lo_first = judgement.lo_was_left is not False
     a, b = judgement.item_lo, judgement.item_hi
     names = ("uuid", "sequence", "skip_reason", "round", "source", "response_ms", "late", "created_at")
@@ -171,12 +281,12 @@ def told(judgement: Judgement) -> dict[str, Any]:
     return {
         **{name: getattr(judgement, name) for name in names},
         "worker": judgement.worker.code,
-        "a": _read(a if lo_first else b),
-        "b": _read(b if lo_first else a),
+        "a": _judged_item(a if lo_first else b),
+        "b": _judged_item(b if lo_first else a),
         "choice": choice.get(judgement.choice, judgement.choice),
         "retracted": hasattr(judgement, "retraction"),
     }
 
 
-def _read(item: Item) -> dict[str, Any]:
+def _judged_item(item: Item) -> dict[str, Any]:
     return {"id": item.pk, "key": item.key, "revision": item.revision}

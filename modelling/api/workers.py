@@ -1,4 +1,4 @@
-"""Workers of a study: the list, a new one for another front end, and the pairs they are to judge."""
+"""Worker endpoints: list, read, enrol, and lease pairs."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -11,149 +11,169 @@ from ninja import Query, Router, Status
 from pydantic import Field
 
 from annotation import services
-from annotation.access import Role
-from annotation.forms.joining import JoinForm
-from annotation.models import Judgement, PlatformIdentity, Project, Worker
-from annotation.refusals import NotOpen
-from annotation.views.judging import task_for
-from modelling.api.cursors import Asked, Order, Page, page_of
-from modelling.api.door import ApiRequest, at_their_pace, project_for, reads, worker_for, writes
-from modelling.api.refusals import NotThis, refuse_form
-from modelling.api.strictness import NOT_BLANK, Code, Sent, Slug, Told, Words, one_of
+from annotation.exceptions import StudyNotOpen
+from annotation.forms.questionnaire import JoinForm
+from annotation.http.access import Role
+from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerExclusion
+from annotation.services.tasks import build_task
+from modelling.api.auth import ApiRequest, check_worker_rate, get_project, get_worker, read_access, write_access
+from modelling.api.errors import InvalidBody, raise_form_errors
+from modelling.api.pagination import ListQuery, Order, Page, paginate
+from modelling.api.schemas import NOT_BLANK, Code, PlainText, RequestSchema, ResponseSchema, Slug, enum_schema
 
 router = Router(tags=["workers"])
 ORDERS = {"joined": Order("joined", ("pk",)), "-joined": Order("-joined", ("-pk",))}
 PLATFORM = "api"
-State = Annotated[Worker.State, one_of(Worker.State)]
+State = Annotated[Worker.State, enum_schema(Worker.State)]
 
 
-class NewWorker(Sent):
-    """Somebody who judges by another front end, or a bot."""
+class WorkerCreate(RequestSchema):
+    """A person who judges in another front end, or a bot."""
 
-    consent: Annotated[Literal[True], Field(description="That they have agreed to the study's consent text.")]
+    consent: Annotated[Literal[True], Field(description="Confirms that the worker agreed to the consent text.")]
     external_id: Annotated[
         str | None,
         Field(
             min_length=1,
             max_length=200,
             pattern=NOT_BLANK,
-            description="Your own name for them; the same again is the same worker. It is kept apart and never told.",
+            description="Your id for the worker; the same id is the same worker. Stored separately, never returned.",
             examples=["bot-1"],
         ),
     ] = None
     traits: Annotated[
-        dict[str, Words], Field(max_length=20, description="Answers to the study's questions.", examples=[{}])
+        dict[str, PlainText | list[PlainText]],
+        Field(
+            max_length=20,
+            description="Answers to the questions before the first pair; a list for several choices.",
+            examples=[{}],
+        ),
     ] = {}
 
 
-class WorkerTold(Told):
-    """A worker by the random code that stands for them everywhere."""
+class WorkerResponse(ResponseSchema):
+    """A worker, identified by a random code."""
 
     code: str
     state: State
-    traits: dict[str, Any]
-    judgements: int = Field(description="Answers that stand.")
+    traits: dict[str, Any] = Field(description="Answers that the model may use.")
+    answers: dict[str, Any] = Field(description="Other answers: free text, and questions after the last pair.")
+    judgements: int = Field(description="Answers that are not retracted.")
     joined_at: datetime
+    excluded: bool = Field(description="Whether an owner excluded the worker's judgements from the model.")
+    exclusion_reason: str | None = Field(description="The owner's reason; null if the worker is not excluded.")
 
 
-class Side(Told):
+class Side(ResponseSchema):
     text: str
     group: str
 
 
-class Pair(Told):
-    """Two texts lent to the worker; `assignment` goes back with the answer."""
+class Pair(ResponseSchema):
+    """Two texts leased to the worker; send `assignment` with the answer."""
 
     assignment: str
     left: Side
     right: Side
 
 
-class Task(Told):
-    """What is before the worker: pairs, the first to be shown first, and how far they are."""
+class Task(ResponseSchema):
+    """The worker's next pairs in order, and their progress."""
 
     pairs: list[Pair]
     done: int
     total: int
-    undo: str | None = Field(description="The last answer, while it can be taken back.")
+    undo: str | None = Field(description="uuid of the last answer while it can be retracted.")
+    undo_choice: str | None = Field(description="Its choice: left, right, tie or skip.")
     finished: bool
 
 
-class WorkersAsked(Asked):
+class WorkerQuery(ListQuery):
     state: State | None = None
     ordering: Annotated[Literal["joined", "-joined"], Field(description="Oldest or newest first.")] = "joined"
 
 
-@router.get("/projects/{slug}/workers", auth=reads, response=Page[WorkerTold], summary="List workers")
-def list_workers(request: ApiRequest, slug: Slug, asked: Query[WorkersAsked]) -> Any:
-    """Everybody who has joined, by their codes; people who were erased are left out."""
-    rows = counted(project_for(request, slug))
-    if asked.state:
-        rows = rows.filter(state=asked.state)
-    return page_of(rows, ORDERS[asked.ordering], asked, told)
+@router.get("/projects/{slug}/workers", auth=read_access, response=Page[WorkerResponse], summary="List workers")
+def list_workers(request: ApiRequest, slug: Slug, query: Query[WorkerQuery]) -> Any:
+    """All workers except withdrawn and erased ones."""
+    rows = _workers_with_counts(get_project(request, slug))
+    if query.state:
+        rows = rows.filter(state=query.state)
+    return paginate(rows, ORDERS[query.ordering], query, worker_response)
 
 
 @router.post(
-    "/projects/{slug}/workers", auth=writes, response={200: WorkerTold, 201: WorkerTold}, summary="Enrol a worker"
+    "/projects/{slug}/workers",
+    auth=write_access,
+    response={200: WorkerResponse, 201: WorkerResponse},
+    summary="Enrol a worker",
 )
-def enrol_worker(request: ApiRequest, slug: Slug, new: NewWorker) -> Any:
-    """A worker of an open study. With a known `external_id`: the one who has it, unchanged (200)."""
-    project = project_for(request, slug, Role.ANALYST)
-    known = _known(project, new.external_id)
-    if known is None and project.state != Project.State.OPEN:
-        raise NotOpen
-    traits = _traits(project, new.traits)
+def enrol_worker(request: ApiRequest, slug: Slug, new: WorkerCreate) -> Any:
+    """Adds a worker to an open study. A known `external_id` returns the existing worker unchanged (200)."""
+    project = get_project(request, slug, Role.ANALYST)
+    existing = _find_worker(project, new.external_id)
+    if existing is None and project.state != Project.State.OPEN:
+        raise StudyNotOpen
+    form = _questionnaire_form(project, new.traits)
     try:
         worker = services.enrol(
-            project=project, traits=traits, platform=PLATFORM, external_id=(new.external_id or "").strip()
+            project=project,
+            traits=form.traits(),
+            answers=form.answers(),
+            platform=PLATFORM,
+            external_id=(new.external_id or "").strip(),
         )
-    except IntegrityError:  # the same name was enrolled in this very moment
-        worker = known = _known(project, new.external_id)
-    return Status(200 if known else 201, told(counted(project).get(pk=worker.pk)))
+    except IntegrityError:  # the same external_id was enrolled concurrently
+        worker = existing = _find_worker(project, new.external_id)
+    return Status(200 if existing else 201, worker_response(_workers_with_counts(project).get(pk=worker.pk)))
 
 
-@router.get("/projects/{slug}/workers/{code}", auth=reads, response=WorkerTold, summary="Read a worker")
+@router.get("/projects/{slug}/workers/{code}", auth=read_access, response=WorkerResponse, summary="Read a worker")
 def read_worker(request: ApiRequest, slug: Slug, code: Code) -> Any:
-    """One worker by their code."""
-    project = project_for(request, slug)
-    return told(counted(project).get(pk=worker_for(project, code).pk))
+    """One worker."""
+    project = get_project(request, slug)
+    return worker_response(_workers_with_counts(project).get(pk=get_worker(project, code).pk))
 
 
-@router.post("/projects/{slug}/workers/{code}/pairs", auth=writes, response=Task, summary="Lend a worker pairs")
-def lend_pairs(request: ApiRequest, slug: Slug, code: Code) -> Any:
-    """Up to five pairs, for as long as the study reserves them; asked again, those that are still open."""
-    project = project_for(request, slug, Role.ANALYST)
-    worker = at_their_pace(worker_for(project, code))
+@router.post(
+    "/projects/{slug}/workers/{code}/pairs", auth=write_access, response=Task, summary="Lease pairs to a worker"
+)
+def lease_pairs(request: ApiRequest, slug: Slug, code: Code) -> Any:
+    """Leases up to five pairs for the study's lease time; repeating the request returns those still open."""
+    project = get_project(request, slug, Role.ANALYST)
+    worker = check_worker_rate(get_worker(project, code))
     if project.state != Project.State.OPEN:
-        raise NotOpen
-    return task_for(worker)
+        raise StudyNotOpen
+    return build_task(worker)
 
 
-def counted(project: Project) -> Any:
-    """The project's workers with how many of their answers stand."""
-    standing = Judgement.objects.answers().filter(worker=OuterRef("pk")).order_by().values("worker")
-    counts = standing.annotate(n=Count("pk")).values("n")
+def _workers_with_counts(project: Project) -> Any:
+    """Annotate the project's workers with their number of answers that are not retracted."""
+    answers = Judgement.objects.answers().filter(worker=OuterRef("pk")).order_by().values("worker")
+    counts = answers.annotate(n=Count("pk")).values("n")
+    reason = WorkerExclusion.objects.filter(worker=OuterRef("pk"), until_revision=None).values("reason")
     workers = Worker.objects.filter(project=project).exclude(state=Worker.State.WITHDRAWN)
-    return workers.annotate(n_judgements=Coalesce(Subquery(counts), 0))
+    return workers.annotate(n_judgements=Coalesce(Subquery(counts), 0), exclusion_reason=Subquery(reason))
 
 
-def told(worker: Any) -> dict[str, Any]:
-    names = ("code", "state", "traits", "joined_at")
-    return {**{name: getattr(worker, name) for name in names}, "judgements": worker.n_judgements}
+def worker_response(worker: Any) -> dict[str, Any]:
+    names = ("code", "state", "traits", "answers", "joined_at", "exclusion_reason")
+    counted = {"judgements": worker.n_judgements, "excluded": worker.exclusion_reason is not None}
+    return {**{name: getattr(worker, name) for name in names}, **counted}
 
 
-def _known(project: Project, external_id: str | None) -> Any:
+def _find_worker(project: Project, external_id: str | None) -> Any:
     if not external_id:
         return None
-    named = PlatformIdentity.objects.filter(project=project, platform=PLATFORM, external_id=external_id.strip())
-    return Worker.objects.filter(identity__in=named).first()
+    identities = PlatformIdentity.objects.filter(project=project, platform=PLATFORM, external_id=external_id.strip())
+    return Worker.objects.filter(identity__in=identities).first()
 
 
-def _traits(project: Project, answers: dict[str, str]) -> dict[str, str]:
-    """The answers, as the welcome page would have taken them."""
-    asked = {question["name"] for question in project.questionnaire}
-    if strange := sorted(set(answers) - asked):
-        raise NotThis(_("The study has no question “%(name)s”.") % {"name": strange[0][:60]}, "traits")
+def _questionnaire_form(project: Project, answers: dict[str, Any]) -> JoinForm:
+    """Validate the answers with the form of the welcome page."""
     form = JoinForm(project, {"consent": "on", **{f"q_{name}": answer for name, answer in answers.items()}})
-    refuse_form(form)
-    return form.traits()
+    names = {question.name for question in form.questions.values()}
+    if unknown := sorted(set(answers) - names):
+        raise InvalidBody(_("The study has no question “%(name)s”.") % {"name": unknown[0][:60]}, "traits")
+    raise_form_errors(form)
+    return form

@@ -1,4 +1,4 @@
-"""Other ways to learn from the same labels, by the same contract as CrowdGPPL; GPPL is CrowdGPPL(n_components=0)."""
+"""Baselines with the same estimator interface as CrowdGPPL. GPPL is CrowdGPPL(n_components=0)."""
 
 from .bradley_terry import BradleyTerry
 from .gppl_per_user import GPPLPerUser

@@ -1,4 +1,4 @@
-"""One linear score of the features for everybody: ridge logistic regression on differences of features."""
+"""A linear score of the features, the same for all users: ridge logistic regression on feature differences."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from modelling.crowdgppl.labels import PairwiseLabels
 
 
 class LinearPreference(Baseline):
-    """P(a preferred) = logistic(beta . (x_a - x_b)), beta ~ N(0, I / ridge); a tie counts half for each answer."""
+    """P(a preferred) = logistic(beta . (x_a - x_b)), beta ~ N(0, I / ridge); a tie counts half for each side."""
 
     SETTINGS: ClassVar = ("ridge",)
-    LEARNED: ClassVar = ("beta", "known")
+    FITTED: ClassVar = ("beta", "known")
     beta: FloatArray  # (D,)
-    known: FloatArray  # (N,) scores of the items of the fit
+    known: FloatArray  # (N,) scores of the training items
 
     def __init__(self, ridge: float = 1.0) -> None:
         if not ridge > 0:
             raise ValueError("ridge must be a positive number.")
         self.ridge = ridge
 
-    def _learn(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
-        """The mode of the posterior."""
+    def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
+        """Find the posterior mode."""
         if X_items is None:
             raise ValueError("A linear model needs features: give X_items.")
 
@@ -43,9 +43,9 @@ class LinearPreference(Baseline):
         self.known = X_items @ self.beta
 
     def _moments(self, user: int | None, items: IntArray, X_new: FloatArray | None) -> Moments:
-        """The scores, without uncertainty."""
+        """The scores, with zero covariance."""
         scores = self.known if X_new is None else np.append(self.known, X_new @ self.beta)
-        return scores[items], np.zeros((len(items), len(items)))
+        return scores[items], np.zeros(len(items))
 
     def _link(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         return np.asarray(expit(mean))

@@ -1,4 +1,7 @@
-"""The paper's own inference (al:crowdgppl), its misprints corrected: labels are sampled, users are global."""
+"""The paper's stochastic variational inference (al:crowdgppl) with its misprints corrected.
+
+Equations are named by the labels in the LaTeX source of the paper; docs/model.md lists them.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,27 @@ import numpy as np
 from scipy.special import ndtr
 
 from modelling.baselines.base import Baseline, Moments
-from modelling.baselines.induced import USER_JITTER, GammaScale, IndependentGP, InducedGP, Points
+from modelling.baselines.sparse_gp import USER_JITTER, GammaScale, IndependentGP, InducedGP, InducingPoints
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 from modelling.crowdgppl.kernels import Kernel, Matern32
 from modelling.crowdgppl.labels import PairwiseLabels
 
-SLOPE_PASSES, SLOPE_CLOSE = 10, 1e-5  # the inner loop of al:crowdgppl: until G has converged
-SLOPE_DAMPING = 0.5  # a small Q overshoots: without damping the inner loop is chaotic
+SLOPE_PASSES, SLOPE_TOLERANCE = 10, 1e-5  # the inner loop of al:crowdgppl: until G has converged
+SLOPE_DAMPING = 0.5  # without damping the inner loop diverges for small Q
 Gamma = tuple[float, float]
 
 
 @dataclass
 class Batch:
-    """A sample of labels with everything about them that does not change during an iteration."""
+    """A mini-batch of labels with everything that stays fixed during an iteration."""
 
     u: IntArray
     y: FloatArray
     Q: FloatArray
     rows: FloatArray  # (P_i, M) A_a - A_b
-    left: FloatArray  # (P_i,) what inducing points leave out of the variance of v_a - v_b, for s = 1
+    residual: FloatArray  # (P_i,) prior residual of the variance of v_a - v_b, for s = 1
     pi: float  # P / P_i
-    t: FloatArray  # (P_i,) E[t_a - t_b], kept up to date as the factors move
+    t: FloatArray  # (P_i,) E[t_a - t_b], updated as the factors move
     dv: FloatArray  # (P_i, C) E[v_ca - v_cb]
     w: FloatArray  # (P_i, C) E[w_cu]
 
@@ -48,7 +51,7 @@ class PaperSVI(Baseline):
         "n_iterations", "forgetting_rate", "delay", "item_kernel", "user_kernel", "t_prior", "v_prior", "w_prior",
         "random_state",
     )  # fmt: skip
-    LEARNED: ClassVar = ("t", "V", "W", "W_var", "cov", "s", "X", "s_w", "locations")
+    FITTED: ClassVar = ("t", "V", "W", "W_var", "cov", "s", "X", "s_w", "locations")
 
     def __init__(
         self, n_components: int = 20, n_inducing_items: int | None = 100, n_inducing_users: int | None = 100,
@@ -67,7 +70,7 @@ class PaperSVI(Baseline):
         self.t_prior, self.v_prior, self.w_prior = t_prior, v_prior, w_prior
         self.random_state = random_state
 
-    def _learn(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
+    def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
         """al:crowdgppl."""
         rng = np.random.default_rng(self.random_state)
         self.X = np.eye(self.n_items_) if X_items is None else X_items
@@ -75,18 +78,19 @@ class PaperSVI(Baseline):
         self._set_up(rng, X_users)
         prior_variance = self.t_prior[1] / self.t_prior[0] + self.n_components * self.v_prior[1] / self.v_prior[0]
         Q = label_noise(labels.y, prior_variance) / np.maximum(labels.weights, 1e-12)
-        for i, rows in enumerate(self._samples(rng, len(labels))):
+        for i, rows in enumerate(self._mini_batches(rng, len(labels))):
             rho = (i + self.delay) ** -self.forgetting_rate
             self._iterate(self._batch(labels, Q, rows), rho)
-        self._keep()
+        self._store_moments()
 
     def _set_up(self, rng: np.random.Generator, X_users: FloatArray | None) -> None:
-        """Priors everywhere but in w.
+        """Start all factors at their priors, except w.
 
-        Departure: with v and w both at their prior mean neither ever moves; w starts at random, and items step first.
+        Departure from the paper: with v and w both at their prior means neither ever moves, so w starts at random and
+        items step first.
         See test_prior_means_are_a_saddle.
         """
-        self._points = None if self._identity else Points.choose(
+        self._points = None if self._identity else InducingPoints.choose(
             self.X, self.item_kernel, self.n_inducing_items, self.random_state
         )  # fmt: skip
         self.A = np.eye(self.n_items_) if self._points is None else self._points.A(self.X)
@@ -96,7 +100,9 @@ class PaperSVI(Baseline):
         self._w: list[InducedGP | IndependentGP] = []
         features = 0 if X_users is None else self.n_feature_components or (self.n_components + 1) // 2
         if X_users is not None:
-            users = Points.choose(X_users, self.user_kernel, self.n_inducing_users, self.random_state, USER_JITTER)
+            users = InducingPoints.choose(
+                X_users, self.user_kernel, self.n_inducing_users, self.random_state, USER_JITTER
+            )
             self._A_w, L_mm_inv = users.A(X_users), users.K_mm_inv
             self._w += [InducedGP(L_mm_inv, GammaScale(*self.w_prior)) for _ in range(features)]
         rest = self.n_components - len(self._w)
@@ -104,8 +110,8 @@ class PaperSVI(Baseline):
         for w_c in self._w:
             w_c.start_at(rng.standard_normal(len(w_c.shift)))
 
-    def _samples(self, rng: np.random.Generator, n_labels: int) -> Iterator[IntArray]:
-        """Random samples of labels, without replacement inside an epoch."""
+    def _mini_batches(self, rng: np.random.Generator, n_labels: int) -> Iterator[IntArray]:
+        """Mini-batches without replacement within an epoch."""
         done = 0
         while done < self.n_iterations:
             order = rng.permutation(n_labels)
@@ -117,20 +123,20 @@ class PaperSVI(Baseline):
     def _batch(self, labels: PairwiseLabels, Q: FloatArray, rows: IntArray) -> Batch:
         a, b = labels.a[rows], labels.b[rows]
         if self._points is None:
-            left = np.zeros(len(rows))
+            residual = np.zeros(len(rows))
         else:
             K, X = self._points.kernel, self.X
             prior = K.diagonal(X[a]) + K.diagonal(X[b]) - 2.0 * K.paired(X[a], X[b])
             across = K(X[a], self._points.locations) - K(X[b], self._points.locations)
-            left = np.maximum(prior - np.sum((across @ self._points.K_mm_inv) * across, axis=1), 0.0)
+            residual = np.maximum(prior - np.sum((across @ self._points.K_mm_inv) * across, axis=1), 0.0)
         u, D = labels.u[rows], self.A[a] - self.A[b]
         V = np.array([v_c.mean for v_c in self._v]).reshape(self.n_components, D.shape[1])
         w = np.array([self._users(c, u)[0] for c in range(self.n_components)]).reshape(self.n_components, len(u))
         pi = len(labels) / len(rows)
-        return Batch(u, labels.y[rows], Q[rows], D, left, pi, D @ self._t.mean, D @ V.T, w.T.copy())
+        return Batch(u, labels.y[rows], Q[rows], D, residual, pi, D @ self._t.mean, D @ V.T, w.T.copy())
 
     def _iterate(self, batch: Batch, rho: float) -> None:
-        """One pass of al:crowdgppl: t until the slope has converged, then every v_c, then every w_c, then scales."""
+        """One iteration of al:crowdgppl: t until the slope has converged, then each v_c, each w_c, then the scales."""
         for factor in (self._t, *self._v, *self._w):
             factor.begin_step()
         slope, target = self._consensus_steps(batch, rho)
@@ -141,9 +147,9 @@ class PaperSVI(Baseline):
             factor.update_scale()
 
     def _consensus_steps(self, batch: Batch, rho: float) -> tuple[FloatArray, FloatArray]:
-        """The linearisation about the mean: slope, and y - Phi(z) + slope z.
+        """Update t and the linearisation about its mean: the slope, and the target y - Phi(z) + slope z.
 
-        Departure: the derivative of Phi is the normal density and does not depend on y.
+        Departure from the paper: the derivative of Phi is the normal density and does not depend on y.
         As printed, a label y = 0 would raise item a. See test_preferring_b_lowers_a.
         """
         z = batch.z
@@ -157,7 +163,7 @@ class PaperSVI(Baseline):
             batch.t = batch.rows @ self._t.mean
             z = z + SLOPE_DAMPING * (batch.z - z)
             previous, (slope, target) = slope, _linearise(z, batch.y)
-            if np.abs(slope - previous).max() < SLOPE_CLOSE:
+            if np.abs(slope - previous).max() < SLOPE_TOLERANCE:
                 break
         return slope, target
 
@@ -173,7 +179,7 @@ class PaperSVI(Baseline):
         """eq:Sigma, eq:what."""
         v_c, w_c = self._v[c], self._w[c]
         dv = batch.dv[:, c]
-        dv_var = np.sum((batch.rows @ v_c.cov) * batch.rows, axis=1) + batch.left / v_c.scale.mean
+        dv_var = np.sum((batch.rows @ v_c.cov) * batch.rows, axis=1) + batch.residual / v_c.scale.mean
         residual = target - slope * (batch.z - batch.w[:, c] * dv)
         design, square = batch.pi * slope * dv / batch.Q, batch.pi * slope**2 * (dv**2 + dv_var) / batch.Q
         if isinstance(w_c, InducedGP):
@@ -190,8 +196,8 @@ class PaperSVI(Baseline):
         rows = self._A_w[u]
         return rows @ w_c.mean, np.asarray(np.sum((rows @ w_c.cov) * rows, axis=1))
 
-    def _keep(self) -> None:
-        """The moments that predictions need, as plain arrays."""
+    def _store_moments(self) -> None:
+        """Store the moments that predictions need as arrays."""
         factors = (self._t, *self._v)
         self.t, self.s = self._t.mean, np.array([factor.scale.mean for factor in factors])
         self.V = np.array([v_c.mean for v_c in self._v]).reshape(self.n_components, -1)
@@ -206,50 +212,50 @@ class PaperSVI(Baseline):
     def _moments(self, user: int | None, items: IntArray, X_new: FloatArray | None) -> Moments:
         """eq:predict_crowd, eq:tstar to eq:omegastar.
 
-        Departure: K_mm is divided by E[s] like K**, which the printed C* forgets.
+        Departure from the paper: K_mm is divided by E[s] like K**, which the printed C* omits.
         See test_far_from_all_items_the_prior_returns.
         """
-        A, left = self._at(items, X_new)
+        A, residual = self._projection(items, X_new)
         on = float(self.consensus)
-        mean, cov = on * (A @ self.t), on * (A @ self.cov[0] @ A.T + left / self.s[0])
+        mean, cov = on * (A @ self.t), on * (A @ self.cov[0] @ A.T + residual / self.s[0])
         if user is None:
             return mean, cov
         known = user < self.n_users_
         for c in range(self.n_components):
             w, w_var = (self.W[c, user], self.W_var[c, user]) if known else (0.0, 1.0 / self.s_w[c])
             v = A @ self.V[c]
-            C_v = A @ self.cov[c + 1] @ A.T + left / self.s[c + 1]
+            C_v = A @ self.cov[c + 1] @ A.T + residual / self.s[c + 1]
             mean = mean + w * v
             cov = cov + (w_var + w**2) * C_v + w_var * np.outer(v, v)
         return mean, cov
 
-    def _at(self, items: IntArray, X_new: FloatArray | None) -> Moments:
-        """A at these items and what the inducing points leave of the prior there."""
+    def _projection(self, items: IntArray, X_new: FloatArray | None) -> Moments:
+        """A and the prior residual at these items."""
         if not len(self.locations):
             known = items < self.n_items_
             A = np.zeros((len(items), self.n_items_))
             A[known, items[known]] = 1.0
             return A, np.diag((~known).astype(np.float64))
         X = self.X if X_new is None else np.vstack([self.X, X_new])
-        points = self._located()
-        return points.A(X[items]), points.left(X[items])
+        points = self._inducing_points()
+        return points.A(X[items]), points.residual(X[items])
 
-    def _located(self) -> Points:
-        """The inducing points, also after `from_state`."""
+    def _inducing_points(self) -> InducingPoints:
+        """The inducing points, chosen again after `from_state`."""
         if getattr(self, "_points", None) is None:
-            self._points = Points.choose(self.X, self.item_kernel, self.n_inducing_items, self.random_state)
+            self._points = InducingPoints.choose(self.X, self.item_kernel, self.n_inducing_items, self.random_state)
         assert self._points is not None  # noqa: S101
         return self._points
 
 
 def _linearise(z: FloatArray, y: FloatArray) -> Moments:
-    """Phi about z is Phi(z) + slope (z' - z): the slope, and the target y - Phi(z) + slope z."""
+    """Linearise Phi at z: the slope, and the target y - Phi(z) + slope z."""
     slope = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     return slope, y - ndtr(z) + slope * z
 
 
 def label_noise(y: FloatArray, prior_variance: float) -> FloatArray:
-    """Q = p (1 - p), p the mean of a Beta that has the prior's moments of Phi(z) and has seen y once.
+    """Q = p (1 - p), where p is the mean of a Beta with the prior moments of Phi(z), updated with y.
 
     For z ~ N(0, v) the variance of Phi(z) is arcsin(v / (1 + v)) / (2 pi), exactly.
     """

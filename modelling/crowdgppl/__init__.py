@@ -1,19 +1,18 @@
 """Preference learning from crowds with Gaussian processes: numpy and scipy only."""
 
 from .kernels import Linear, Matern32, SquaredExponential, WeightedSum
-from .labels import PairwiseLabels
+from .labels import ArrayStore, LabelStore, NoLabels, PairwiseLabels, UserBatch
 from .model import CrowdGPPL
-from .sources import LabelSource, ParquetLabels, SortedLabels, write_labels
 
 __all__ = [
+    "ArrayStore",
     "CrowdGPPL",
-    "LabelSource",
+    "LabelStore",
     "Linear",
     "Matern32",
+    "NoLabels",
     "PairwiseLabels",
-    "ParquetLabels",
-    "SortedLabels",
     "SquaredExponential",
+    "UserBatch",
     "WeightedSum",
-    "write_labels",
 ]

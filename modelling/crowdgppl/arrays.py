@@ -1,4 +1,4 @@
-"""The array types of the package, so that a signature says what it holds."""
+"""Array types for the type hints of the package."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ State = dict[str, npt.NDArray[Any]]
 
 
 def matrix(X: npt.ArrayLike, name: str) -> FloatArray:
-    """The features as a finite float matrix; anything else is refused in plain words."""
+    """Convert features to a finite float matrix; raise ValueError if that is not possible."""
     array = np.asarray(X, dtype=np.float64)
     if array.ndim != 2:
         raise ValueError(f"{name} must be a table with one row each and one column per feature, not {array.ndim}-d.")

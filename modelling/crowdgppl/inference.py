@@ -1,163 +1,425 @@
-"""Coordinate ascent over users, sites, items and scales (al:crowdgppl, with users as local variables)."""
+"""Stochastic variational inference with users as local variables (al:crowdgppl with W integrated out).
+
+The loop visits batches of users. The local step is exact (`users.py`); the global step moves t, A and the scales along
+natural gradients with rho_i = (i + delay)^-forgetting_rate. One batch of all users has rho = 1: coordinate ascent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import FloatArray, IntArray
-from .items import item_step, pair_statistics
-from .likelihood import ep_sites, linear_sites, vb_sites
+from .components import (
+    Axes,
+    add_spread,
+    choose_directions,
+    principal_axes,
+    recount_components,
+    refresh_directions,
+    shared_excess,
+    step_A,
+)
+from .hyperparameters import (
+    Secant,
+    scale_information,
+    set_scale_sd,
+    start_margin,
+    step_margin,
+    step_scales,
+    step_share,
+    step_v_t,
+)
+from .labels import LabelStore, UserBatch, batches_of_users, chunks_of_users
+from .likelihood import cavity, matched_site
 from .posterior import Posterior
-from .scales import best_exchange
-from .traits import EVERY, FIRST_ITERATION, learn_traits
-from .users import reset_without_labels
+from .reliability import learn_sharpness, update_sharpness
+from .users import FIRST_PRECISION, Statistics, Visit
 
-VB_DAMPING = 0.5  # undamped VB sites can lower the bound. See test_damped_vb_never_lowers_the_bound
-NEGLIGIBLE = 1e-2  # rms of z, in units of the label noise, below which nothing is being said
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a fit proceeds; the same for all its iterations."""
-
-    likelihood: str = "ep"
-    tolerance: float = 1e-2
-    max_iterations: int = 25
-    exchange: bool = True
-
-
-def update_sites(post: Posterior, rules: Rules, rows: IntArray | slice = slice(None)) -> None:
-    """New sites of these labels from the moments of z.
-
-    Phi(a z) is the plain likelihood of a z, so a site of a z is found as ever, and lam a^2, tau a is that of z.
-    """
-    a = post.sharpness(rows)
-    m, v, lam, tau = a * post.m[rows], a * a * post.v[rows], post.lam[rows] / (a * a), post.tau[rows] / a
-    y, weight = post.ledger.y[rows], post.ledger.weight[rows]
-    if rules.likelihood == "ep":
-        new_lam, new_tau, post.improper = ep_sites(m, v, lam, tau, y, weight)
-    elif rules.likelihood == "vb":
-        new_lam, new_tau = vb_sites(m, v, y, weight)
-        keep = np.where(lam > 0, VB_DAMPING, 0.0)
-        new_lam, new_tau = keep * lam + (1.0 - keep) * new_lam, keep * tau + (1.0 - keep) * new_tau
-    else:
-        new_lam, new_tau = linear_sites(m, y, weight, prior_variance(post))
-    post.lam[rows], post.tau[rows] = a * a * new_lam, a * new_tau
+MIN_USERS = 3  # fewer users have no components
+REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of times the directions are turned
+MANY_ITEMS = 1000
+SAMPLE_LABELS = 40_000  # mini-batches start from a fit to about this many labels, of at most half of the users
+EPOCHS = 5  # over all users in mini-batches
+REFRESH_LABELS = 100_000  # between refreshes of the directions in mini-batches, or one epoch
+EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch
+REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # limits of the random users visited by an update
+REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small fits it again
+STOCHASTIC_LENGTH = 1.0  # Fisher steps of A and the scales are too short, because the sites respond
+UPDATE_STEPS = 4
+RELIABILITY_ROUNDS = 2  # fits that use the reliability learned before
+SETTLING_STEPS = 3  # updates of the sites at the end of a fit
+UPDATE_WORK = 1.5e8  # largest sum of the cubes of block sizes in an update; above it blocks are cut
+BLOCK_SIZES = (10**9, 400, 300, 200, 150)  # to the first of these sizes that is small enough
+LARGEST_BLOCK = 100  # users with larger blocks are split while A and the scales are learned
+FIRST_ITERATIONS = 5, 25  # with A = tau K; up to the second until the share of the features is steady
+FULL_STEP_ITERATIONS = 2  # the first iterations are not damped
 
 
-def update_in_place(
-    lam: FloatArray,
-    tau: FloatArray,
-    m: FloatArray,
-    v: FloatArray,
-    y: FloatArray,
-    weight: FloatArray,
-    likelihood: str,
-    damping: float,
-    a: FloatArray | float = 1.0,
-) -> None:
-    """Sites of any shape moved a share `damping` of the way to their new values; `a` as in `update_sites`."""
-    flat = [each.ravel() for each in (a * m, a * a * v, lam / (a * a), tau / a, y, weight)]
-    if likelihood == "vb":
-        new_lam, new_tau = vb_sites(flat[0], flat[1], flat[4], flat[5])
-    else:
-        new_lam, new_tau, _ = ep_sites(*flat)
-    lam += damping * (a * a * new_lam.reshape(lam.shape) - lam)
-    tau += damping * (a * new_tau.reshape(tau.shape) - tau)
+@dataclass
+class Options:
+    """Settings of the loop."""
+
+    n_components: int = 20
+    batch_size: int | None = None  # users in a mini-batch
+    batch_labels: int | None = None  # labels in a mini-batch
+    forgetting_rate: float = 0.7
+    delay: float = 1.0
+    max_iterations: int = 60
+    tolerance: float = 2e-3  # converged: rms change of standardised z in an iteration, relative to its rms
+    local_steps: int = 3  # updates of the sites before a global step, in mini-batches
+    damping: float = 0.8
+    learn_share: bool = True
+    progress: Callable[[dict[str, float]], None] | None = None
 
 
-def prior_variance(post: Posterior) -> float:
-    """The variance of z under the prior, for items that share nothing."""
-    s, s_w = post.scale_items.mean, post.s_w
-    total = (1.0 / s[1:] / s_w).sum() + (1.0 / s[0] if post.items.first == 0 else 0.0)
-    return float(2.0 * total)
+@dataclass
+class Trace:
+    """Diagnostics of a fit."""
+
+    evidence: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    converged: bool = False
+    refitted: bool = False  # an update fitted a small study again
 
 
-def update_item_scales(post: Posterior, rho: float = 1.0) -> None:
-    """eq:qs for t and the v_c."""
-    post.scale_items.update(post.space.M, post.items.energy, rho)
+class Inference:
+    """The loop over batches of users, and its state between steps."""
+
+    def __init__(self, store: LabelStore, post: Posterior, options: Options, rng: np.random.Generator) -> None:
+        self.store, self.post, self.options, self.rng = store, post, options, rng
+        self.trace = Trace()
+        self.max_iterations = options.max_iterations  # largest number of iterations, for reports of progress
+        self.axes: Axes | None = None  # at the last step
+        self.share_step = 0.0  # the last one of the share of the features
+        self.restart()
+
+    def restart(self) -> None:
+        """Reset the step lengths after the objective has changed."""
+        self.secant, self.memory = Secant(), dict[str, FloatArray]()
+
+    def fit(self) -> Trace:
+        """Fit all users: in one batch, or in mini-batches after a fit to a sample of users."""
+        users = self.store.active_users()
+        n_batches = len(self.batches(users))
+        if n_batches == 1:
+            self.fit_in_one_batch(users, self.options.max_iterations)
+        else:
+            size, per_user = len(users) / n_batches, max(1.0, float(self.store.count_labels(users).mean()))
+            n_sample = int(min(-(-len(users) // 2), max(size, SAMPLE_LABELS / per_user)))
+            self.fit_in_one_batch(np.sort(self.rng.choice(users, n_sample, replace=False)), self.options.max_iterations)
+            self.fit_in_batches(users, first=int(n_sample / size))
+            self.settle_axes()
+            self.sum_over_users(users)
+        return self.trace
+
+    def batches(self, users: IntArray) -> Sequence[IntArray]:
+        """Split these users into the mini-batches of one epoch."""
+        options, counts = self.options, self.store.count_labels(users)
+        return batches_of_users(users, counts, options.batch_size, options.batch_labels, self.rng)
+
+    def fit_in_one_batch(self, users: IntArray, iterations: int) -> None:
+        """Coordinate ascent over one batch: rho = 1. First A = tau K, then A free in the leading directions."""
+        post, options, trace = self.post, self.options, self.trace
+        batch = self.store.load(users)
+        if not trace.n_iter:
+            start_margin(post, batch)
+        visit = Visit(batch, post, LARGEST_BLOCK)
+        scale = len(self.store.active_users()) / max(len(users), 1)
+        free = post.personal and options.n_components > 0 and len(users) >= MIN_USERS
+        z, since, refreshes, first = np.zeros(len(visit.batch)), 0, 0, trace.n_iter
+        allowed = REFRESHES if post.n_items <= MANY_ITEMS else REFRESHES_OF_MANY_ITEMS
+        while trace.n_iter - first < iterations:
+            damping = 1.0 if since < FULL_STEP_ITERATIONS else None
+            before, step = z, self.step(visit, rho=1.0, scale=1.0, damping=damping)
+            z, since = visit.m / np.sqrt(1.0 + visit.v), since + 1
+            change = rms(z - before) / max(rms(z), 0.01)
+            self.report(change)
+            settled = change < options.tolerance and step < 0.1
+            steady = change < 0.01 and step < 0.1 and self.share_step < 0.1
+            least = FIRST_ITERATIONS[0 if post.prior.K_features is None or steady else 1]
+            if free and not post.Psi.shape[1] and since >= least:
+                choose_directions(visit, post, options.n_components, self.rng)
+                self.restart()
+                since = FULL_STEP_ITERATIONS
+            elif 0 < post.Psi.shape[1] < post.n_items and refreshes < allowed and since >= FULL_STEP_ITERATIONS + 2:
+                excess = visit.excess(post) - shared_excess(post, np.eye(post.n_items), len(users))
+                refresh_directions(post, excess, len(visit.groups.users), refreshes)
+                self.memory.clear()
+                since, refreshes = FULL_STEP_ITERATIONS, refreshes + 1
+            elif settled and since >= 5 and (post.Psi.shape[1] or not free):
+                trace.converged = True
+                break
+        self.finish(visit, scale)
+
+    def fit_in_batches(self, users: IntArray, first: int) -> None:
+        """Epochs of stochastic natural-gradient steps over mini-batches of users; `first` batches were seen before."""
+        post, options, i, turns = self.post, self.options, first, 0
+        self.trace.converged = False
+        free = 0 < post.Psi.shape[1] < post.n_items
+        for epoch in range(EPOCHS):
+            t, excess, n_users, n_labels = post.t, np.zeros((post.n_items, post.n_items)), 0, 0
+            batches = self.batches(users)
+            if not epoch:
+                self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
+            for k, batch in enumerate(batches):
+                visit = Visit(self.store.load(batch), post, LARGEST_BLOCK)
+                for _ in range(options.local_steps):
+                    visit.integrate_users(post)
+                    visit.find_marginals(post)
+                    visit.update_sites(options.damping)
+                rho = (i + options.delay) ** -options.forgetting_rate
+                self.step(visit, rho, len(users) / len(batch))
+                self.store.save_sites(visit.batch)
+                i += 1
+                self.report(1.0)
+                if not free or epoch == EPOCHS - 1:
+                    continue
+                excess += visit.excess(post)
+                n_users, n_labels = n_users + len(batch), n_labels + len(visit.batch)
+                if n_labels >= REFRESH_LABELS or k == len(batches) - 1:
+                    refresh_directions(post, len(users) / n_users * excess, len(users), turns)
+                    excess, n_users, n_labels, turns = 0.0 * excess, 0, 0, turns + 1
+            change = rms((post.t - t) / np.sqrt(np.maximum(np.diagonal(post.S_t), 1e-12)))
+            self.report(change)
+            if change < EPOCH_CHANGE:
+                self.trace.converged = True
+                break
+
+    def step(self, visit: Visit, rho: float, scale: float, damping: float | None = None) -> float:
+        """One iteration of SVI; return the largest relative step of a scale."""
+        post, trace = self.post, self.trace
+        stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
+        post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
+        post.h = (1.0 - rho) * post.h + rho * scale * stats.h
+        post.solve_t()
+        visit.find_marginals(post, stats)
+        trace.evidence.append(scale * stats.log_evidence + post.log_evidence_t())
+        trace.n_iter += 1
+        before = visit.prior_variance
+        if not len(before):
+            before = post.prior_variance(visit.batch.a, visit.batch.b)
+        step = 1.0
+        if trace.n_iter > 1:
+            length = min(1.0, STOCHASTIC_LENGTH * rho)
+            axes = None
+            if post.Psi.shape[1]:
+                shared = post.Psi.T @ shared_excess(post, post.Psi, scale * stats.n_people)
+                stats.gradient_A -= shared / scale
+                axes = principal_axes(post, stats, scale)
+            step = step_scales(post, stats, axes, self.secant, length, scale)
+            if axes is not None:
+                self.axes = principal_axes(post, stats, scale)
+                step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length, scale))
+            step_margin(post, visit, length)
+            if self.options.learn_share and rho == 1.0 and (trace.n_iter % 3 == 0 or not post.Psi.shape[1]):
+                self.share_step = abs(step_share(post, self.secant))
+                step = max(step, self.share_step)
+        visit.prior_variance = post.prior_variance(visit.batch.a, visit.batch.b)
+        ratio = visit.prior_variance / np.maximum(before, 1e-12)
+        visit.update_sites(self.options.damping if damping is None else damping, ratio)
+        return step
+
+    def finish(self, visit: Visit, scale: float) -> None:
+        """Recompute q(t) from the final A, scales and sites, without splitting users, and save the sites."""
+        post = self.post
+        if scale == 1.0:
+            self.settle_axes()
+        for last in (False,) * SETTLING_STEPS + (True,):
+            if last and visit.groups is not visit.batch and post.personal:
+                visit = Visit(visit.batch, post)
+            stats = visit.integrate_users(post)
+            post.H, post.h = scale * stats.H, scale * stats.h
+            post.solve_t()
+            visit.find_marginals(post)
+            if not last:
+                visit.update_sites(self.options.damping)
+        set_scale_sd(post, scale * scale_information(visit))
+        self.store.save_sites(visit.batch)
+
+    def settle_axes(self) -> None:
+        """Count the components of the learned A and allow for the uncertainty of its axes."""
+        if self.axes is not None:
+            recount_components(self.post, self.axes)
+            add_spread(self.post, self.axes.spread)
+
+    def sum_over_users(self, users: IntArray) -> None:
+        """Exact sums H and h over all users at the present A, after one refresh of the sites."""
+        post, options = self.post, self.options
+        H, h, information = np.zeros_like(post.H), np.zeros_like(post.h), 0.0
+        counts = self.store.count_labels(users)
+        for batch in chunks_of_users(users, counts, post.n_items):
+            loaded = self.store.load(batch)
+            steps = options.local_steps if loaded.new_labels().any() else 1
+            visit = Visit(loaded, post)
+            for _ in range(steps):
+                visit.integrate_users(post)
+                visit.find_marginals(post)
+                visit.update_sites(options.damping)
+            information += scale_information(visit)
+            stats = visit.integrate_users(post)
+            H, h = H + stats.H, h + stats.h
+            self.store.save_sites(visit.batch)
+        post.H, post.h = H, h
+        post.solve_t()
+        set_scale_sd(post, information)
+
+    def refresh(self) -> None:
+        """Bring sites, H and h of all users up to date with changed reliabilities or traits."""
+        self.sum_over_users(self.store.active_users())
+
+    def update(self, affected: IntArray, change: Callable[[], None], growth: float, reliability: bool = False) -> Trace:
+        """Learn from the labels that `change` adds to and removes from the store, visiting only a few users.
+
+        The users' old contribution is subtracted from H and h and the new one added. A few random users are visited as
+        well, so that all sites are refreshed sooner or later. A and tau do not change until the next fit, so the sums
+        remain exact. The cost does not depend on the number of labels: of users with large blocks only labels related
+        to the new ones are used, and only the new ones get sites.
+        """
+        post, store = self.post, self.store
+        users = np.union1d(affected, self.replay_sample(affected))
+        before = store.load(users[users < store.n_users])
+        change()
+        active, batch = store.active_users(), store.load(users)
+        keep, keep_before = self.choose_labels(batch, before)
+        old = Visit(before.select(keep_before), post).integrate_users(post)
+        whole = keep.all() and len(np.setdiff1d(active, users)) == 0
+        if whole and post.n_items <= REFIT_ITEMS and store.count_labels(active).sum() <= REFIT_LABELS:
+            return self.refit(users, reliability)
+        base_H, base_h = (0.0 * post.H, 0.0 * post.h) if whole else (post.H - old.H, post.h - old.h)
+        seen = batch.select(keep)
+        held = np.repeat(seen.counts < batch.counts, seen.counts) & ~seen.new_labels()
+        visit = Visit(seen, post)
+        stats = self.settle(visit, base_H, base_h, min(0.5, 10.0 * growth), held)
+        if reliability and update_sharpness(post, visit.batch):
+            visit = Visit(visit.batch, post)
+            stats = self.settle(visit, base_H, base_h, held=held)
+        batch.lam[keep], batch.eta[keep] = visit.batch.lam, visit.batch.eta
+        scale = len(active) / max(stats.n_users, 1)
+        self.trace.evidence.append(scale * stats.log_evidence + post.log_evidence_t())
+        self.trace.n_iter, self.trace.converged = UPDATE_STEPS, True
+        store.save_sites(batch)
+        return self.trace
+
+    def choose_labels(self, batch: UserBatch, before: UserBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Mark the labels that an update uses, after and before the change; all of a user with retracted labels."""
+        new, N = batch.new_labels(), self.post.n_items
+        ends = zip(batch.start[:-1], batch.start[1:], strict=True)
+        rows = [first + np.flatnonzero(new[first:last]) for first, last in ends]
+        blocks = np.minimum(batch.counts, N).astype(np.float64)
+        size = next((s for s in BLOCK_SIZES if (np.minimum(blocks, s) ** 3).sum() <= UPDATE_WORK), LARGEST_BLOCK)
+        keep = batch.related_labels([(batch.a[each], batch.b[each]) for each in rows], N, size)
+        keep_before = np.ones(len(before), dtype=bool)
+        for user, each in enumerate(rows[: len(before.users)]):
+            known, first = int(before.counts[user]), batch.start[user]
+            last = batch.start[user + 1]
+            if last - first == known + len(each):  # new labels follow the known ones
+                keep_before[before.start[user] : before.start[user + 1]] = keep[first : first + known]
+            else:
+                keep[first:last] = True
+        return keep, keep_before
+
+    def replay_sample(self, affected: IntArray) -> IntArray:
+        """Sample a few other users, with few labels in total, to visit as well."""
+        others = np.setdiff1d(self.store.active_users(), affected)
+        others = others[np.minimum(self.store.count_labels(others), self.post.n_items) <= LARGEST_BLOCK]
+        chosen = self.rng.choice(others, min(REPLAY_USERS, len(others)), replace=False)
+        return np.asarray(chosen[np.cumsum(self.store.count_labels(chosen)) <= REPLAY_LABELS])
+
+    def settle(
+        self, visit: Visit, base_H: FloatArray, base_h: FloatArray, rho: float = 0.0,
+        held: npt.NDArray[np.bool_] | None = None,
+    ) -> Statistics:  # fmt: skip
+        """Iterate the sites and t a few times, then step v_t.
+
+        `base_H` and `base_h` are the sums over users not visited; the sites of the labels `held` stay.
+        """
+        post, lam, eta = self.post, visit.batch.lam, visit.batch.eta
+        for last in (False,) * UPDATE_STEPS + (True,):
+            stats = visit.integrate_users(post)
+            post.H, post.h = base_H + stats.H, base_h + stats.h
+            if last and rho and post.consensus:
+                step_v_t(post, self.secant, rho)
+            self.solve_t()
+            if not last:
+                visit.find_marginals(post)
+                visit.update_sites(self.options.damping)
+                if held is not None:
+                    visit.batch.lam = np.where(held, lam, visit.batch.lam)
+                    visit.batch.eta = np.where(held, eta, visit.batch.eta)
+        if len(visit.batch.users) >= MIN_USERS:
+            visit.find_marginals(post, stats)
+        return stats
+
+    def absorb(self, batch: UserBatch) -> Trace:
+        """Learn from labels that are not kept, without components: their sites are added to H and h permanently.
+
+        The sites are found in the space of these labels alone, where q(t) is their prior.
+        """
+        post, n = self.post, len(batch)
+        self.trace.n_iter, self.trace.converged = UPDATE_STEPS, True
+        if n > post.n_items:
+            self.settle(Visit(batch, post), post.H, post.h)
+            return self.trace
+        X = np.zeros((n, post.n_items))
+        X[np.arange(n), batch.a], X[np.arange(n), batch.b] = 1.0, -1.0
+        m, Y = X @ post.t, X @ post.S_t @ X.T
+        lam, eta = np.full(n, FIRST_PRECISION), np.zeros(n)
+        for step in range(UPDATE_STEPS):
+            R = np.linalg.inv(np.eye(n) + Y * lam)
+            site_m, site_v = cavity(R @ (m + Y @ eta), np.diagonal(R @ Y), lam, eta)
+            new_lam, new_eta = matched_site(site_m, site_v, batch.y, batch.weight, margin=post.margin)
+            damping = self.options.damping if step else 1.0
+            lam, eta = lam + damping * (new_lam - lam), eta + damping * (new_eta - eta)
+        H = (X.T * lam) @ X
+        post.H, post.h = post.H + 0.5 * (H + H.T), post.h + X.T @ eta
+        self.solve_t()
+        return self.trace
+
+    def refit(self, users: IntArray, reliability: bool) -> Trace:
+        """Fit a small study again, starting from the present scales and sites."""
+        self.trace.refitted = True
+        self.post.forget_tastes()
+        self.fit_in_one_batch(users, self.options.max_iterations)
+        if reliability:
+            self.learn_reliability()
+        return self.trace
+
+    def learn_reliability(self) -> None:
+        """Learn each user's sharpness, then the scales and A again: random answers no longer look like tastes."""
+        for _ in range(RELIABILITY_ROUNDS):
+            if not learn_sharpness(self.post, self.store):
+                return
+            self.post.forget_tastes()
+            self.restart()
+            self.fit()
+        if learn_sharpness(self.post, self.store):
+            self.refresh()
+
+    def solve_t(self) -> None:
+        """Compute q(t) from the running sums, which are recomputed if rounding has made them indefinite."""
+        try:
+            self.post.solve_t()
+        except np.linalg.LinAlgError:
+            self.sum_over_users(self.store.active_users())
+
+    def report(self, change: float) -> None:
+        """Report the progress of the fit."""
+        if self.options.progress is None:
+            return
+        post = self.post
+        self.options.progress(
+            {
+                "iteration": self.trace.n_iter, "most": self.max_iterations, "evidence": self.trace.evidence[-1],
+                "change": change, "tau": post.tau, "v_t": post.v_t, "share": post.prior.share,
+                "components": post.n_supported,
+            }
+        )  # fmt: skip
 
 
-def update_user_scales(post: Posterior) -> None:
-    """eq:qs for the w_c, where they are learned at all."""
-    if post.scale_users.learned.any():
-        post.scale_users.update(len(post.users.W), post.users.energy)
-
-
-def exchange_scales(post: Posterior, user_energy: FloatArray | None = None, n_users: int | None = None) -> FloatArray:
-    """v_c -> k v_c and w_c -> w_c / k, by the k that raises the bound most; returns k.
-
-    The users' energy may be an estimate from a batch of them.
-    """
-    users, items = post.users, post.items
-    M, U = post.space.M, len(users.W) if n_users is None else n_users
-    energy = users.energy if user_energy is None else user_energy
-    k = best_exchange(post.scale_items, post.scale_users, items.energy[1:], energy, M, U)
-    items.rescale(k)
-    users.rescale(k)
-    if post.traits is not None:
-        post.traits.rescale(k)
-    return k
-
-
-def consider_traits(post: Posterior, iteration: int) -> None:
-    """What the traits say of the users, looked at again every second iteration.
-
-    First the users are made exact again: the exchange of scales has moved them away from their prior, and what the
-    labels alone say is read from the difference. See test_what_labels_say_of_a_weight_does_not_depend_on_its_prior.
-    """
-    if post.traits is None or iteration < FIRST_ITERATION or (iteration - FIRST_ITERATION) % EVERY:
-        return
-    post.refresh_users()
-    learn_traits(post.traits, post.users, post.own_s_w, post.scale_users.mean)
-    reset_without_labels(post.ledger, post.users, post.own_s_w)
-
-
-def iterate(post: Posterior, rules: Rules) -> float:
-    """One full iteration; the rms change of the standardised z relative to its rms."""
-    before = standardised(post)
-    post.refresh_users()
-    update_sites(post, rules)
-    reset_without_labels(post.ledger, post.users, post.own_s_w)
-    update_user_scales(post)
-    post.pairs.drop_copies()  # a million pairs need that room for their statistics
-    statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users)
-    item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics)
-    if rules.exchange and post.n_components:
-        exchange_scales(post)
-        update_user_scales(post)
-    update_item_scales(post)
-    post.refresh_pairs()
-    return relative_change(before, standardised(post))
-
-
-def standardised(post: Posterior) -> FloatArray:
-    """z / sqrt(1 + v) of every label: what a prediction depends on."""
-    return np.asarray(post.m[:-1] / np.sqrt(1.0 + post.v[:-1]))
-
-
-def relative_change(before: FloatArray, after: FloatArray) -> float:
-    """rms(after - before) / rms(after); differences far below the label noise count as rest."""
-    if not len(after):
-        return 0.0
-    size = max(float(np.sqrt(np.mean(after * after))), NEGLIGIBLE)
-    return float(np.sqrt(np.mean((after - before) ** 2))) / size
-
-
-def run(post: Posterior, rules: Rules, each: Callable[[int, float], None] | None = None) -> tuple[int, bool]:
-    """Iterations until z rests, then one user step; how many, and whether it converged."""
-    converged, done = False, 0
-    for done in range(1, rules.max_iterations + 1):
-        change = iterate(post, rules)
-        consider_traits(post, done)
-        if each is not None:
-            each(done, change)
-        if done > 1 and change < rules.tolerance:
-            converged = True
-            break
-    post.refresh_users()
-    reset_without_labels(post.ledger, post.users, post.own_s_w)
-    return done, converged
+def rms(x: FloatArray) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.mean(np.square(x)))) if len(x) else 0.0

@@ -1,4 +1,4 @@
-"""Covariance functions over rows of features: values that are fitted once and then never change."""
+"""Covariance functions over rows of features; immutable, so `fit` returns a copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDING = 1e-12  # squared distances below this share of the squared norms are 
 
 @runtime_checkable
 class Kernel(Protocol):
-    """What the model asks of a covariance function."""
+    """The interface of a covariance function."""
 
     def fit(self, X: FloatArray) -> Kernel: ...
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray: ...
@@ -29,7 +29,7 @@ class Kernel(Protocol):
 
 
 def block(X: FloatArray, columns: Columns) -> FloatArray:
-    """The columns that a kernel looks at."""
+    """Select the columns that a kernel uses."""
     return X if columns is None else X[:, columns[0] : columns[1]]
 
 
@@ -63,7 +63,7 @@ class Stationary:
     columns: Columns = None
 
     def fit(self, X: FloatArray) -> Stationary:
-        """The same kernel with its length-scale as a number."""
+        """Return a copy with the length-scale as a number."""
         if self.length_scale == "median":
             return replace(self, length_scale=self.scale * median_distance(block(X, self.columns)), scale=1.0)
         if isinstance(self.length_scale, str) or not self.length_scale > 0:
@@ -122,7 +122,7 @@ class Linear:
     centre: FloatArray | None = field(default=None, compare=False, repr=False)
 
     def fit(self, X: FloatArray) -> Linear:
-        """The same kernel with the mean and the norm of these rows."""
+        """Return a copy with the mean and the norm of these rows."""
         if self.norm is not None:
             return self
         X = block(X, self.columns)
@@ -162,7 +162,7 @@ class WeightedSum:
             raise ValueError("A weighted sum needs at least one kernel and no negative weight.")
 
     def fit(self, X: FloatArray) -> WeightedSum:
-        """The same sum with every term fitted."""
+        """Return a copy with every term fitted."""
         return WeightedSum(tuple((weight, kernel.fit(X)) for weight, kernel in self.terms))
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
@@ -188,7 +188,7 @@ class WeightedSum:
 
 
 def plain(kernel: Stationary | Linear) -> dict[str, Any]:
-    """A kernel as words, numbers and lists, ready for JSON."""
+    """Convert a kernel to JSON-serialisable values."""
     state: dict[str, Any] = {"kind": type(kernel).__name__}
     for each in fields(kernel):
         value = getattr(kernel, each.name)
@@ -200,7 +200,7 @@ KINDS: dict[str, Any] = {"Matern32": Matern32, "SquaredExponential": SquaredExpo
 
 
 def kernel_from_state(state: dict[str, Any]) -> Kernel:
-    """The kernel that `to_state` wrote down."""
+    """Restore a kernel from its `to_state`."""
     if state["kind"] == "WeightedSum":
         return WeightedSum(tuple((weight, kernel_from_state(term)) for weight, term in state["terms"]))
     if state["kind"] not in KINDS:

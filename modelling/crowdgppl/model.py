@@ -1,383 +1,502 @@
-"""CrowdGPPL: the estimator. It checks what comes in and hands the work to the modules beside it."""
+"""The estimator: crowdGPPL with users integrated out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, State
-from .bound import lower_bound
-from .checks import count_rows, one_of, optional_matrix, positive
-from .choice import TYPICAL_VARIANCE, Choice, choose
-from .feeding import begin_by_sample, finish_fed, keep_means, lower_bound_fed, run_fed, sample
-from .finish import finished
-from .inducing import ItemSpace, item_space
-from .inference import Rules, run
-from .judging import foretell_new, judge_everybody
-from .kernels import Kernel, Matern32, kernel_from_state
-from .labels import PairwiseLabels
-from .ledger import Ledger
-from .posterior import Posterior, blank_posterior, prior_scales
-from .predictions import Predictions
-from .refining import refined
-from .reliability import Reliability
-from .sources import LabelSource
-from .start import begin
-from .state import draws_from, keep_draws, posterior_from_state, posterior_to_state, unwords, words
-from .streaming import find_rows, grow_items, grow_users, hold, update, with_labels, without_labels
-from .svi import EPOCHS, Steps, run_svi
+from .arrays import FloatArray, IntArray, State, matrix
+from .components import component_axes
+from .inference import Inference, Options, Trace
+from .item_prior import ItemPrior
+from .kernels import Kernel, Matern32
+from .labels import ArrayStore, LabelStore, PairwiseLabels, indices
+from .likelihood import preference_probability
+from .posterior import Posterior
+from .predictions import (
+    centred_variances,
+    component_weights,
+    consensus_covariance,
+    consensus_probability,
+    personal_differences,
+    personal_utilities,
+    utility_variances,
+)
+from .state import (
+    VERSION,
+    from_text,
+    kernel_from_text,
+    kernel_to_text,
+    posterior_from_state,
+    posterior_to_state,
+    to_text,
+)
 from .traits import Traits
-from .users import KeptMeans
 
-Progress = Callable[[str, int, int, float], None]  # stage, iteration, most iterations, change of z (or loss)
-
-MANY_IMPROPER = 0.05  # share of labels with an improper cavity that is worth a warning
-JUDGEMENTS = 2  # times that workers are judged in a fit from scratch, the preferences learned again after each
 SETTINGS = (
-    "n_components", "n_inducing_items", "n_inducing_users", "consensus", "batch_size", "forgetting_rate", "delay",
-    "item_kernel", "user_kernel", "t_prior", "v_prior", "w_prior", "personal_variance", "scales", "likelihood",
-    "random_state", "inducing", "finish", "reliability", "max_iterations", "tolerance", "track_bound",
+    "n_components", "consensus", "batch_size", "batch_labels", "forgetting_rate", "delay",
+    "reliability", "random_state", "max_iterations",
 )  # fmt: skip
+REFIT_GROWTH = 1.2  # a full fit is due when there are this many times the labels of the last one
 
 
-class CrowdGPPL(Predictions):
-    """Preferences of a crowd from pairwise labels: a consensus t and personal tastes (eq:vw_plus_t).
+class CrowdGPPL:
+    """Preferences of a crowd from pairwise labels: a consensus t and tastes p_u ~ N(0, A), both with a posterior.
 
-    Parameters beyond the obvious
-    -----------------------------
-    n_components: most components of taste; never more than there are users. 0 is GPPL, one utility for all.
-    n_inducing_items: directions kept of the item covariance; None keeps all. `inducing` says how they are chosen.
-    batch_size: users per mini-batch; None takes all at once. Steps are (i + delay) ** -forgetting_rate.
-    personal_variance: total prior variance of the personal part, or "auto": chosen on held-out training labels.
-    scales: "shared" by all components, or "ard": one learned scale each, under v_prior and w_prior (shape, rate).
-    finish: settle t with tastes integrated out, and give each user a private rest beside the components: True, False
-    (neither), or "auto": the rest only where the choice of personal_variance found that it lowers the held-out loss.
-    reliability: learn how sharply each user's answers follow their preferences, so that random clickers lose weight.
-    progress: called with stage, iteration, most iterations and change.
+    `n_components` limits the number of directions in which tastes are learned freely; 0 is the consensus only.
     """
 
     def __init__(
-        self,
-        n_components: int = 20,
-        n_inducing_items: int | None = 200,
-        n_inducing_users: int | None = None,
-        consensus: bool = True,
-        batch_size: int | None = None,
-        forgetting_rate: float = 0.3,
-        delay: float = 1.0,
-        item_kernel: Kernel | None = None,
-        user_kernel: Kernel | None = None,
-        t_prior: tuple[float, float] = (1.0, 1.0),
-        v_prior: tuple[float, float] = (1.0, 10.0),
-        w_prior: tuple[float, float] = (1.0, 10.0),
-        personal_variance: float | str = "auto",
-        scales: str = "shared",
-        likelihood: str = "ep",
-        random_state: int = 0,
-        inducing: str = "auto",
-        finish: bool | str = "auto",
-        reliability: bool = False,
-        max_iterations: int = 25,
-        tolerance: float = 1e-2,
-        track_bound: bool = False,
-        progress: Progress | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing_items = n_inducing_items
-        self.n_inducing_users = n_inducing_users
-        self.consensus = consensus
-        self.batch_size = batch_size
-        self.forgetting_rate = forgetting_rate
-        self.delay = delay
-        self.item_kernel = Matern32() if item_kernel is None else item_kernel
-        self.user_kernel = Matern32() if user_kernel is None else user_kernel
-        self.t_prior, self.v_prior, self.w_prior = t_prior, v_prior, w_prior
-        self.personal_variance = personal_variance
-        self.scales = scales
-        self.likelihood = likelihood
-        self.random_state = random_state
-        self.inducing = inducing
-        self.finish = finish
-        self.reliability = reliability
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.track_bound = track_bound
-        self.progress = progress
-        self._check_settings()
+        self, n_components: int = 20, item_kernel: Kernel | None = None,
+        user_kernel: Kernel | None = None, consensus: bool = True, batch_size: int | None = None,
+        batch_labels: int | None = None, forgetting_rate: float = 0.7, delay: float = 1.0, reliability: bool = False,
+        random_state: int = 0, max_iterations: int = 60, progress: Callable[[dict[str, float]], None] | None = None,
+    ) -> None:  # fmt: skip
+        """A study with more than `batch_size` users or `batch_labels` labels is fitted in mini-batches of users."""
+        if n_components < 0:
+            raise ValueError("n_components must not be negative.")
+        if not consensus and n_components == 0:
+            raise ValueError("A model without consensus needs components: n_components must be at least 1.")
+        if not 0.5 < forgetting_rate <= 1.0:
+            raise ValueError("forgetting_rate must lie above 0.5 and not above 1.")
+        if delay < 1.0:
+            raise ValueError("delay must be at least 1.")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError("batch_size must be at least 1.")
+        if batch_labels is not None and batch_labels < 1:
+            raise ValueError("batch_labels must be at least 1.")
+        self.n_components, self.consensus = n_components, consensus
+        self.item_kernel, self.user_kernel, self.batch_size = item_kernel, user_kernel, batch_size
+        self.batch_labels = batch_labels
+        self.forgetting_rate, self.delay, self.reliability = forgetting_rate, delay, reliability
+        self.random_state, self.max_iterations, self.progress = random_state, max_iterations, progress
 
-    def _check_settings(self) -> None:
-        if self.n_components < 0:
-            raise ValueError("n_components must be 0 (no personal part) or more.")
-        one_of(self.likelihood, ("ep", "vb", "linear"), "likelihood")
-        one_of(self.scales, ("shared", "ard"), "scales")
-        one_of(self.inducing, ("auto", "spectral", "kmeans"), "inducing")
-        if isinstance(self.personal_variance, str):
-            one_of(self.personal_variance, ("auto",), "personal_variance (a number, or a word)")
-        else:
-            positive(self.personal_variance, "personal_variance")
-        for name in ("t_prior", "v_prior", "w_prior"):
-            for value in getattr(self, name):
-                positive(value, name)
-        for name in ("n_inducing_items", "n_inducing_users", "batch_size"):
-            if getattr(self, name) is not None:
-                positive(getattr(self, name), name)
-
-    # Learning
+    # Fitting
 
     def fit(
-        self,
-        labels: PairwiseLabels | LabelSource,
-        X_items: npt.ArrayLike | None = None,
-        X_users: npt.ArrayLike | None = None,
-        n_items: int | None = None,
-        n_users: int | None = None,
-    ) -> CrowdGPPL:
-        """The posterior given these labels alone; whatever was learned before is gone.
-
-        Labels that memory cannot hold come from a source (see sources.py), `batch_size` users at a time.
-        """
-        X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
-        N = count_rows(labels.n_items, n_items, X, "items")
-        U = count_rows(labels.n_users, n_users, Z, "users")
-        if len(labels) == 0:
+        self, labels: PairwiseLabels | LabelStore, X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None, n_items: int | None = None, n_users: int | None = None,
+    ) -> CrowdGPPL:  # fmt: skip
+        """Fit from scratch, to labels in memory or in a store."""
+        X, traits = optional(X_items, "X_items"), optional(X_users, "X_users")
+        if isinstance(labels, PairwiseLabels):
+            n_users = count("users", labels.n_users, n_users, traits)
+            n_items = count("items", labels.n_items, n_items, X)
+            store: LabelStore = ArrayStore(labels, n_users)
+        else:
+            store = labels
+            n_users = count("users", store.n_users, n_users, traits)
+            if n_items is None and X is None:
+                raise ValueError("n_items is needed with a store of labels.")
+            n_items = count("items", 0, n_items, X)
+        if not len(store.active_users()):
             raise ValueError("There are no labels to learn from.")
+        kernel = None if X is None else (self.item_kernel or Matern32()).fit(X)
         self._rng = np.random.default_rng(self.random_state)
-        self._cursor, self._fitted_on = 0, len(labels)
-        self._bounds: list[float] = []
-        space = item_space(X, N, self.item_kernel, self.n_inducing_items, self.inducing, self.random_state)
-        if not isinstance(labels, PairwiseLabels):
-            return self._fit_from(labels, space, U, Z)
-        self._source = None
-        ledger = Ledger.of(labels, N, U)
-        self.choice_ = self._choose(space, ledger)
-        post = self._blank(space, ledger, self.choice_.variance)
-        if Z is not None and post.n_components:
-            post.traits = Traits.of(Z, self.user_kernel, self.n_inducing_users, post.n_components, self.random_state)
-        begin(post, self._rules, self._rng)
-        self._run(post)
+        self._store, self._traits = store, Traits.of(traits, self.user_kernel)
+        self._post = Posterior.start(ItemPrior(n_items, kernel, X), n_users, self.consensus, self.n_components > 0)
+        self._n_labels = self._n_labels_at_fit = int(store.count_labels(store.active_users()).sum())
+        inference = self._inference()
+        trace = inference.fit()
         if self.reliability:
-            self._judge(post)
-        choice = self.choice_
-        post.finish = finished(post, self._rules, choice.personal_rest, self.finish is not False, choice.share)
-        hold(post, self.converged_)
-        self._keep(post)
-        return self
-
-    def _judge(self, post: Posterior) -> None:
-        """Workers judged by the preferences, the preferences learned again by whom they may be learned from."""
-        for _ in range(JUDGEMENTS):
-            judge_everybody(post, self._rules, self._rng)
-            self._run(post)
-
-    def _fit_from(self, source: LabelSource, space: ItemSpace, U: int, Z: FloatArray | None) -> CrowdGPPL:
-        """The same from a source: neither sites nor covariances of users are kept, and no private rest."""
-        if self.batch_size is None:
-            raise ValueError("A source of labels is read in batches of users: give batch_size.")
-        if Z is not None or self.finish is True or self.reliability:
-            raise ValueError(
-                "Traits (X_users), a private rest (finish=True) and reliability need all labels in memory."
-            )
-        size, rules = self.batch_size, self._rules
-        drawn = sample(source, size, self._rng)
-        ledger = Ledger.of(drawn, space.n_items, drawn.n_users)
-        self.choice_ = replace(self._choose(space, ledger), personal_rest=False)
-        start = self._blank(space, ledger, self.choice_.variance)
-        world = self._blank(space, ledger.without_labels(), self.choice_.variance, start.n_components)
-        begin_by_sample(world, start, rules, self._rng)
-        steps = Steps(size, self.forgetting_rate, self.delay)
-        self.n_iter_, self.converged_ = run_fed(world, source, rules, steps, self._rng, self._tell("fit"))
-        world.finish = finish_fed(world, source, rules, size, self.finish is not False, self._tell("finish"))
-        world.finish.share = self.choice_.share
-        keep_means(world, source, rules, size, U, self._tell("users"))
-        self._source = source
-        self._keep(world)
-        return self
-
-    def _tell(self, stage: str) -> Callable[[int, int, float], None]:
-        return partial(self.progress, stage) if self.progress is not None else lambda *_: None
-
-    def _choose(self, space: ItemSpace, ledger: Ledger) -> Choice:
-        rest = self.finish if isinstance(self.finish, bool) else None
-        several = int((ledger.counts > 0).sum()) > 1 and self.n_components > 0
-        if not isinstance(self.personal_variance, str):
-            return Choice(self.personal_variance, bool(rest), (0.0, 0.0))
-        if self.scales == "ard" or not several:
-            return Choice(TYPICAL_VARIANCE, bool(rest), (0.0, 0.0))
-        return choose(space, ledger.labels, self._blank, self._rules, self._rng, rest, self.progress)
-
-    def _blank(self, space: ItemSpace, ledger: Ledger, variance: float, n_components: int | None = None) -> Posterior:
-        C = self._most_components(ledger) if n_components is None else n_components
-        ard = self.scales == "ard"
-        scale_items, scale_users = prior_scales(C, self.t_prior, self.v_prior, self.w_prior, ard)
-        if not ard:
-            scale_items.fix(slice(1, None), C / variance)
-            scale_users.fix(slice(None), 1.0)
-        post = blank_posterior(space, ledger, scale_items, scale_users, self.consensus)
-        post.reliability = Reliability.prior(ledger.n_users, ledger.n_labels) if self.reliability else None
-        return post
-
-    def _most_components(self, ledger: Ledger) -> int:
-        """No more components than users; one user's taste is the consensus."""
-        present = int((ledger.counts > 0).sum())
-        return 0 if present < 2 and self.consensus else min(self.n_components, present)
-
-    def _run(self, post: Posterior) -> None:
-        def each(iteration: int, change: float) -> None:
-            if self.progress is not None:
-                self.progress("fit", iteration, EPOCHS if self.batch_size else self.max_iterations, change)
-            if self.track_bound:
-                self._bounds.append(lower_bound(post))
-
-        if self.batch_size is None or self.batch_size >= (post.ledger.counts > 0).sum() or post.n_components == 0:
-            self.n_iter_, self.converged_ = run(post, self._rules, each)
-        else:
-            steps = Steps(self.batch_size, self.forgetting_rate, self.delay)
-            self.n_iter_, self.converged_ = run_svi(post, self._rules, steps, self._rng, each)
-
-    @property
-    def _rules(self) -> Rules:
-        return Rules(self.likelihood, self.tolerance, self.max_iterations)
-
-    def _keep(self, post: Posterior) -> None:
-        self._posterior, self._axes, self._bound, self._draws = post, None, None, None
-        self.n_items_, self.n_users_, self.n_components_ = post.space.n_items, len(post.users.W), post.n_components
-        self.warnings_: list[str] = []
-        if post.improper > MANY_IMPROPER:
-            self.warnings_.append(f"{post.improper:.0%} of the labels kept an older site (improper cavity).")
-        if not self.converged_:
-            self.warnings_.append(f"The fit stopped after {self.n_iter_} iterations before it came to rest.")
-
-    def refine(self) -> CrowdGPPL:
-        """Predictions by draws of the exact posterior, on small data, until labels come or go.
-
-        Where personal_variance is a number the scales of tastes are held at it; where it is "auto" every taste has its
-        own: omega2 makes up for what mean field loses, and the exact posterior loses nothing. Where the draws do not
-        mix, everything stays as it was and `warnings_` says so.
-        """
-        if why := self.hindrance_:
-            raise ValueError(why)
-        own_scales = self.scales == "shared" and isinstance(self.personal_variance, str)
-        draws = refined(self._post, own_scales, self.random_state, self._tell("refine"))
-        if draws.mixing.usable:
-            self._draws = draws
-        else:
-            told = f"Not refined: the draws did not mix (R-hat {draws.mixing.r_hat:.2f})."
-            self.warnings_ = [*self.warnings_, told]
+            inference.learn_reliability()
+        if self._traits is not None and self._traits.learn(self._post, self._store):
+            inference.refresh()
+        self._describe(trace)
         return self
 
     def partial_fit(
-        self,
-        labels: PairwiseLabels,
-        X_items: npt.ArrayLike | None = None,
-        X_users: npt.ArrayLike | None = None,
-        n_items: int | None = None,
-        n_users: int | None = None,
-    ) -> CrowdGPPL:
-        """The posterior with these new labels too: t, the v_c and the users move. X_* hold all rows, new ones last."""
-        if self._posterior is None:
-            return self.fit(labels, X_items, X_users, n_items, n_users)
-        X, Z = optional_matrix(X_items, "X_items"), optional_matrix(X_users, "X_users")
-        N = count_rows(labels.n_items, n_items, X, "items", self.n_items_)
-        U = count_rows(labels.n_users, n_users, Z, "users", self.n_users_)
-        post = self._with_labels
-        self._grow(post, N, U, X, Z)
-        foretell_new(post, labels, self._rules)
-        with_labels(post, labels)
-        if self._outgrown(post):
-            return self._refit(post)
-        self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
-        self._keep(post)
+        self, labels: PairwiseLabels, X_items: npt.ArrayLike | None = None, X_users: npt.ArrayLike | None = None,
+        n_items: int | None = None, n_users: int | None = None,
+    ) -> CrowdGPPL:  # fmt: skip
+        """Learn from new labels only; X_items, X_users hold the rows of new items and users, or all rows."""
+        self._check_fitted()
+        self.grow(labels.n_items, labels.n_users, X_items, X_users, n_items, n_users)
+        if len(labels):
+            self.update_users(np.unique(labels.u), lambda: self._add(labels), n_added=len(labels))
         return self
-
-    def _grow(self, post: Posterior, N: int, U: int, X: FloatArray | None, Z: FloatArray | None) -> None:
-        if self.n_users_ < U and post.traits is not None and Z is None:
-            raise ValueError("New users need traits: the model was fitted with X_users.")
-        if self.n_items_ < N:
-            room = N if self.n_inducing_items is None else max(0, self.n_inducing_items - post.space.M)
-            grow_items(post, None if X is None else X[self.n_items_ :], N - self.n_items_, room)
-        if self.n_users_ < U:
-            grow_users(post, U, None if Z is None else Z[self.n_users_ :])
-
-    def _outgrown(self, post: Posterior) -> bool:
-        """More components are possible now, or there are twice the labels of the last fit from scratch.
-
-        Small steps cannot wake a component that few labels had put to sleep: v = w = 0 is a saddle.
-        """
-        return self._most_components(post.ledger) > post.n_components or post.ledger.n_labels >= 2 * self._fitted_on
-
-    def _refit(self, post: Posterior) -> CrowdGPPL:
-        """From scratch on all labels."""
-        X_users = None if post.traits is None else post.traits.space.X
-        return self.fit(post.ledger.labels, post.space.X, X_users, post.space.n_items, len(post.users.W))
 
     def forget(self, labels: PairwiseLabels) -> CrowdGPPL:
-        """The posterior without these labels: their sites are exactly gone, and what they moved moves back."""
-        post = self._with_labels
-        without_labels(post, find_rows(post.ledger, labels))
-        self._fitted_on = min(self._fitted_on, post.ledger.n_labels)
-        self._cursor = update(post, np.unique(labels.u), len(labels), self._cursor, self._rules)
-        self._keep(post)
+        """Remove labels that were learned before; their sites are subtracted exactly."""
+        self._check_fitted()
+        if not isinstance(self._store, ArrayStore):
+            raise ValueError("Labels in a store are removed there; call update_users afterwards.")
+        store = self._store
+        store.find(labels)  # raises before anything changes
+        return self.update_users(np.unique(labels.u), lambda: store.remove(labels), n_removed=len(labels))
+
+    def update_users(
+        self, users: npt.ArrayLike, change: Callable[[], None], n_added: int = 0, n_removed: int = 0
+    ) -> CrowdGPPL:
+        """Learn from labels of these users that `change` adds to, and removes from, the store.
+
+        The users' old contribution is read before `change` is called. Traits and reliability of users who are not
+        visited stay as the last fit found them.
+        """
+        self._check_fitted()
+        self._n_labels += n_added - n_removed
+        growth = (n_added + n_removed) / max(self._n_labels, 1)
+        trace = self._inference().update(indices(users, "users"), change, growth, self.reliability)
+        if trace.refitted and self._traits is not None and self._traits.learn(self._post, self._store):
+            self._inference().refresh()
+        self._describe(trace)
+        return self
+
+    def absorb(self, labels: PairwiseLabels) -> CrowdGPPL:
+        """Learn from new labels of known items without keeping them; only without components."""
+        self._check_fitted()
+        if self._post.personal:
+            raise ValueError("A model with components needs the labels of its users: use partial_fit.")
+        self._check_range(np.concatenate((labels.a, labels.b)), self._post.n_items, "item")
+        self._post.add_users(max(0, labels.n_users - self._post.n_users))
+        if len(labels):
+            new = ArrayStore(labels, self._post.n_users)
+            self._n_labels += len(labels)
+            self._describe(self._inference().absorb(new.load(new.active_users())))
+        return self
+
+    def use_store(self, store: LabelStore) -> CrowdGPPL:
+        """Read the same labels and sites from another store from now on."""
+        self._check_fitted()
+        self._store = store
         return self
 
     @property
-    def _with_labels(self) -> Posterior:
-        if isinstance(self._post.users, KeptMeans):
-            raise ValueError("A model fed by a source keeps no labels to add to or take from: fit it again.")
-        return self._post
+    def store(self) -> LabelStore:
+        """The store of labels and sites."""
+        self._check_fitted()
+        return self._store
+
+    def _inference(self) -> Inference:
+        options = Options(
+            n_components=self.n_components, batch_size=self.batch_size, batch_labels=self.batch_labels,
+            forgetting_rate=self.forgetting_rate, delay=self.delay, max_iterations=self.max_iterations,
+            progress=self.progress,
+        )  # fmt: skip
+        return Inference(self._store, self._post, options, self._rng)
+
+    def _describe(self, trace: Trace) -> None:
+        self.lower_bounds_, self.n_iter_, self.converged_ = trace.evidence, trace.n_iter, trace.converged
+        self.warnings_: list[str] = []
+        if not self.converged_:
+            self.warnings_.append(f"The fit stopped after {self.n_iter_} iterations before its results settled.")
+
+    def _add(self, labels: PairwiseLabels) -> None:
+        if not isinstance(self._store, ArrayStore):
+            raise ValueError("New labels of a store are added there; call update_users.")
+        self._store.add(labels, self._post.n_users)
+
+    def grow(
+        self, n_items_seen: int = 0, n_users_seen: int = 0, X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None, n_items: int | None = None, n_users: int | None = None,
+    ) -> CrowdGPPL:  # fmt: skip
+        """Make room for new items and users; X_items, X_users hold their rows, or the rows of all."""
+        self._check_fitted()
+        post, X, traits = self._post, optional(X_items, "X_items"), optional(X_users, "X_users")
+        known = post.prior.X
+        if X is not None and known is not None and len(X) >= len(known) and np.array_equal(X[: len(known)], known):
+            X = X[len(known) :]
+        n_new = max(0, max(n_items_seen, n_items or 0) - post.n_items)
+        if X is not None:
+            if known is None:
+                raise ValueError("The model was fitted without X_items.")
+            if len(X) < n_new:
+                raise ValueError(f"There are {n_new} new items, but X_items has rows for {len(X)}.")
+            n_new = len(X)
+        if n_new:
+            post.add_items(X, n_new)
+        if traits is not None and self._traits is not None and len(traits) >= self._traits.n_users:
+            traits = traits[self._traits.n_users :]
+        n_new = max(0, max(n_users_seen, n_users or 0) - post.n_users, 0 if traits is None else len(traits))
+        if n_new:
+            if self._traits is not None:
+                self._traits.add_users(traits, n_new)
+            post.add_users(n_new)
+            if self._traits is not None and post.trait_weights is not None:
+                post.trait_weights[-n_new:] = self._traits.predict(self._traits.X[-n_new:])
+            if isinstance(self._store, ArrayStore):
+                self._store.add(PairwiseLabels(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros(0)), post.n_users)
+        return self
+
+    # Predictions
+
+    def predict_consensus(
+        self, items: npt.ArrayLike | None = None, X_items: npt.ArrayLike | None = None, return_std: bool = False,
+        return_cov: bool = False,
+    ) -> Any:  # fmt: skip
+        """Posterior mean of t, optionally with standard deviations or the covariance."""
+        post, rows = self._with_new_items(items, X_items)
+        if return_cov:
+            return post.t[rows], consensus_covariance(post)[np.ix_(rows, rows)]
+        if return_std:
+            return post.t[rows], np.sqrt(np.diagonal(consensus_covariance(post))[rows])
+        return post.t[rows]
+
+    def predict_utilities(
+        self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None, X_users: npt.ArrayLike | None = None, return_std: bool = False,
+        among: npt.ArrayLike | None = None,
+    ) -> Any:  # fmt: skip
+        """Utilities (items, users) relative to each user's mean over the known items, or over `among`."""
+        post, rows = self._with_new_items(items, X_items)
+        new_traits = optional(X_users, "X_users")
+        chosen = self._users(users, new_traits)
+        centre = np.arange(self._post.n_items) if among is None else indices(among, "among")
+        weights = self._new_weights(new_traits)
+        F = personal_utilities(post, self._store, chosen, weights)
+        F -= F[centre].mean(axis=0)
+        if not return_std:
+            return F[rows]
+        variances = utility_variances(post, self._store, chosen, centre) + (post.scale_sd * F) ** 2
+        return F[rows], np.sqrt(variances[rows])
+
+    def predict_tastes(
+        self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
+        among: npt.ArrayLike | None = None,
+    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        """Means and standard deviations (items, users) of p_u relative to its mean over the known items or `among`."""
+        post, rows = self._with_new_items(items, None)
+        chosen = self._users(users, None)
+        centre = np.arange(post.n_items) if among is None else indices(among, "among")
+        p = personal_utilities(post, self._store, chosen) - post.t[:, None]
+        p -= p[centre].mean(axis=0)
+        variances = utility_variances(post, self._store, chosen, centre, own=True) + (post.scale_sd * p) ** 2
+        return p[rows], np.sqrt(variances[rows])
+
+    def taste_sds(self, items: npt.ArrayLike, among: npt.ArrayLike | None = None) -> FloatArray:
+        """Standard deviation over the crowd of p_i relative to its mean over all items or `among`: from A."""
+        self._check_fitted()
+        post, rows = self._post, indices(items, "items")
+        if not post.personal:
+            return np.zeros(len(rows))
+        c = np.zeros(post.n_items)
+        c[slice(None) if among is None else indices(among, "among")] = 1.0
+        return np.sqrt(centred_variances(post.A, c / c.sum())[rows])
+
+    def similarity(self, items: npt.ArrayLike, X_items: npt.ArrayLike | None = None) -> FloatArray:
+        """Prior correlation (items, N) of these items with every known one by their features."""
+        self._check_fitted()
+        X, prior = optional(X_items, "X_items"), self._post.prior
+        rows = indices(items, "items")
+        if prior.kernel is None or prior.X is None:
+            return np.asarray((rows[:, None] == np.arange(prior.n_items)).astype(np.float64))
+        every = prior.X if X is None else np.vstack((prior.X, X))
+        self._check_range(rows, len(every), "item")
+        sizes = np.outer(prior.kernel.diagonal(every[rows]), prior.kernel.diagonal(prior.X))
+        return np.asarray(prior.kernel(every[rows], prior.X) / np.sqrt(np.maximum(sizes, 1e-300)))
+
+    def predict_proba(
+        self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None, most: int | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """P(user u prefers a to b), a tie counted as half; `most` limits the labels of a user that are used."""
+        mean, variance = self.predict_differences(u, a, b, X_items, X_users, most)
+        users = indices(u, "u")
+        sharp = np.ones(len(users))
+        if self._post.sharpness is not None:
+            known = users < self._post.n_users
+            sharp[known] = self._post.sharpness[users[known]]
+        return preference_probability(sharp * mean, np.sqrt(1.0 + sharp**2 * variance), self._post.margin)
+
+    def predict_differences(
+        self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, X_items: npt.ArrayLike | None = None,
+        X_users: npt.ArrayLike | None = None, most: int | None = None,
+    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        """Posterior mean and variance of the difference of utilities of a and b for user u."""
+        post, _ = self._with_new_items(None, X_items)
+        new_traits = optional(X_users, "X_users")
+        users, first, second = indices(u, "u"), indices(a, "a"), indices(b, "b")
+        if not len(users) == len(first) == len(second):
+            raise ValueError("u, a and b must have the same length.")
+        self._check_range(users, self._post.n_users + (0 if new_traits is None else len(new_traits)), "user")
+        self._check_range(np.concatenate((first, second)), post.n_items, "item")
+        weights = self._new_weights(new_traits)
+        return personal_differences(post, self._store, users, first, second, weights, most)
+
+    def predict_consensus_proba(
+        self, a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "mean", n_workers: int = 1,
+        X_items: npt.ArrayLike | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """P(a preferred to b): by n new workers (their mean utility or majority), or by a typical one."""
+        post, _ = self._with_new_items(None, X_items)
+        first, second = indices(a, "a"), indices(b, "b")
+        if len(first) != len(second):
+            raise ValueError("a and b must have the same length.")
+        if n_workers < 1:
+            raise ValueError("n_workers must be at least 1.")
+        self._check_range(np.concatenate((first, second)), post.n_items, "item")
+        return consensus_probability(post, first, second, kind, n_workers)
+
+    # Components
 
     @property
-    def lower_bounds_(self) -> list[float]:
-        """The evidence lower bound after each iteration where it was tracked; last, of the present posterior.
+    def component_variances_(self) -> FloatArray:
+        """(C,) mean variance per item of each supported component, descending: the paper's 1 / (s_v s_w)."""
+        axes, values = component_axes(self._post)
+        return np.asarray(values * (axes**2).mean(axis=0))
 
-        The finish may move t off the top of the bound.
-        """
-        if self._bound is None:
-            fed = isinstance(self._post.users, KeptMeans)
-            self._bound = lower_bound_fed(self._post, *self._reading) if fed else lower_bound(self._post)
-        return [*self._bounds, self._bound]
+    @property
+    def item_components_(self) -> FloatArray:
+        """(C, N) v_c, scaled so that users' weights have variance 1."""
+        axes, values = component_axes(self._post)
+        return np.asarray((axes * np.sqrt(values)).T)
 
-    # Keeping
+    @property
+    def user_components_(self) -> FloatArray:
+        """(C, U) posterior mean of the weights w_u."""
+        return self.predict_weights()[0]
+
+    def predict_weights(self, users: npt.ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:
+        """Posterior means (C, users) and covariances (users, C, C) of the weights w_u of known users."""
+        self._check_fitted()
+        return component_weights(self._post, self._store, self._users(users, None), self.item_components_)
+
+    @property
+    def n_items_(self) -> int:
+        self._check_fitted()
+        return self._post.n_items
+
+    @property
+    def n_users_(self) -> int:
+        self._check_fitted()
+        return self._post.n_users
+
+    @property
+    def X_items_(self) -> FloatArray | None:
+        """Features (N, D) of the items; None without features."""
+        self._check_fitted()
+        return self._post.prior.X
+
+    @property
+    def X_users_(self) -> FloatArray | None:
+        """Traits (U, E) of the users; None without traits, or where all users are alike."""
+        self._check_fitted()
+        return None if self._traits is None else self._traits.X
+
+    @property
+    def reliability_(self) -> FloatArray:
+        """(U,) how sharply each user's answers follow their preferences: about 1, or near 0 if at random."""
+        self._check_fitted()
+        return self._post.sharpness_of(np.arange(self._post.n_users))
+
+    @property
+    def hyperparameters_(self) -> dict[str, float]:
+        """The learned scales."""
+        self._check_fitted()
+        post = self._post
+        found = {"consensus_variance": post.v_t, "own_taste_variance": post.tau}
+        found["taste_variance"] = float(np.trace(post.A)) / post.n_items if post.personal else 0.0
+        if post.margin:
+            found["tie_margin"] = post.margin
+        if post.prior.kernel is not None:
+            found["feature_share"] = post.prior.share
+        return found
+
+    @property
+    def needs_refit_(self) -> bool:
+        """Whether enough labels were added since the last fit to learn scales and components again."""
+        self._check_fitted()
+        return not self._n_labels_at_fit / REFIT_GROWTH <= self._n_labels <= self._n_labels_at_fit * REFIT_GROWTH
+
+    # State
 
     def to_state(self) -> State:
-        """A flat dict of arrays from which `from_state` continues as if nothing had happened."""
+        """The model as a flat dict of arrays; with labels in memory their sites are in it too."""
+        self._check_fitted()
         state = posterior_to_state(self._post)
         settings = {name: getattr(self, name) for name in SETTINGS}
-        for name in ("item_kernel", "user_kernel"):
-            settings[name] = settings[name].to_state()
-        state["settings"] = words(settings)
-        course = {"n_iter": self.n_iter_, "converged": self.converged_, "warnings": self.warnings_}
-        course |= {"bounds": self._bounds, "cursor": self._cursor, "rng": self._rng.bit_generator.state}
-        choice = self.choice_
-        course["fitted_on"] = self._fitted_on
-        course["choice"] = [choice.variance, choice.personal_rest, list(choice.losses), choice.share]
-        state["course"] = words(course)
-        keep_draws(state, self._draws)
+        fitted = {
+            "version": VERSION, "n_labels": self._n_labels, "n_labels_at_fit": self._n_labels_at_fit,
+            "rng": self._rng.bit_generator.state, "lower_bounds": [float(x) for x in self.lower_bounds_],
+            "n_iter": self.n_iter_, "converged": self.converged_, "warnings": self.warnings_,
+        }  # fmt: skip
+        state["settings"], state["fitted"] = to_text(settings), to_text(fitted)
+        state["given_item_kernel"] = kernel_to_text(self.item_kernel)
+        state["given_user_kernel"] = kernel_to_text(self.user_kernel)
+        if self._traits is not None:
+            state |= self._traits.to_state()
+        if isinstance(self._store, ArrayStore):
+            state |= self._store.to_state()
         return state
 
     @classmethod
-    def from_state(cls, state: State, progress: Progress | None = None, source: LabelSource | None = None) -> CrowdGPPL:
-        """The model that `to_state` wrote; the source, where it was fed by one, is not in the state."""
-        settings: dict[str, Any] = unwords(state["settings"])
-        for name in ("item_kernel", "user_kernel"):
-            settings[name] = kernel_from_state(settings[name])
-        for name in ("t_prior", "v_prior", "w_prior"):
-            settings[name] = tuple(settings[name])
-        model = cls(**settings, progress=progress)
-        course = unwords(state["course"])
+    def from_state(cls, state: State, store: LabelStore | None = None) -> CrowdGPPL:
+        """Restore from `to_state`; `store` holds the labels if they are not in the state."""
+        if "fitted" not in state:
+            raise ValueError("This state was written by another release of the model.")
+        fitted = from_text(state["fitted"])
+        if fitted["version"] != VERSION:
+            raise ValueError(f"This state has version {fitted['version']}; this release reads version {VERSION}.")
+        model = cls(
+            **from_text(state["settings"]), item_kernel=kernel_from_text(state["given_item_kernel"]),
+            user_kernel=kernel_from_text(state["given_user_kernel"]),
+        )  # fmt: skip
+        model._post = posterior_from_state(state)
+        model._traits = Traits.from_state(state)
+        if store is None:
+            store = ArrayStore.from_state(state)
+        model._store = store
         model._rng = np.random.default_rng()
-        model._rng.bit_generator.state = course["rng"]
-        model._cursor, model._fitted_on = course["cursor"], course["fitted_on"]
-        model.n_iter_, model.converged_ = course["n_iter"], course["converged"]
-        model._bounds = course["bounds"]
-        variance, rest, losses, *share = course["choice"]
-        model.choice_ = Choice(variance, rest, (losses[0], losses[1]), *share)
-        model._source = source
-        model._keep(posterior_from_state(state))
-        model._draws = draws_from(state, model._post.space)
-        model.warnings_ = course["warnings"]
+        model._rng.bit_generator.state = fitted["rng"]
+        model._n_labels, model._n_labels_at_fit = fitted["n_labels"], fitted["n_labels_at_fit"]
+        model.lower_bounds_, model.n_iter_ = fitted["lower_bounds"], fitted["n_iter"]
+        model.converged_, model.warnings_ = fitted["converged"], fitted["warnings"]
         return model
+
+    # Checks
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_post"):
+            raise ValueError("This model has not been fitted yet.")
+
+    def _check_range(self, values: IntArray, n: int, name: str) -> None:
+        if len(values) and values.max() >= n:
+            raise ValueError(f"There is no {name} with index {values.max()}: the model knows {n}.")
+
+    def _with_new_items(self, items: npt.ArrayLike | None, X_items: npt.ArrayLike | None) -> tuple[Posterior, IntArray]:
+        """Return the posterior with new items appended, and the requested rows."""
+        self._check_fitted()
+        X, post = optional(X_items, "X_items"), self._post
+        n_known = post.n_items
+        if X is not None and len(X):
+            post = post.with_items(X, len(X))
+        if items is None:
+            first = n_known if post.n_items > n_known else 0
+            return post, np.arange(first, post.n_items)
+        rows = indices(items, "items")
+        self._check_range(rows, post.n_items, "item")
+        return post, rows
+
+    def _users(self, users: npt.ArrayLike | None, new_traits: FloatArray | None) -> IntArray:
+        n_known, n_new = self._post.n_users, 0 if new_traits is None else len(new_traits)
+        if users is None:
+            return np.arange(n_known, n_known + n_new) if n_new else np.arange(n_known)
+        chosen = indices(users, "users")
+        self._check_range(chosen, n_known + n_new, "user")
+        return chosen
+
+    def _new_weights(self, new_traits: FloatArray | None) -> FloatArray | None:
+        if new_traits is None or self._traits is None:
+            return None
+        return self._traits.predict(new_traits)
+
+
+def optional(X: npt.ArrayLike | None, name: str) -> FloatArray | None:
+    """Features as a matrix, or None."""
+    return None if X is None else matrix(X, name)
+
+
+def count(name: str, seen: int, stated: int | None, X: FloatArray | None) -> int:
+    """Infer the number of items or users from the labels, the caller and the features."""
+    if stated is not None and stated < seen:
+        raise ValueError(f"The labels name {seen} {name}, but n_{name} is {stated}.")
+    if X is None:
+        return seen if stated is None else stated
+    if len(X) < seen:
+        raise ValueError(f"The labels name {seen} {name}, but X_{name} has {len(X)} rows.")
+    if stated is not None and stated != len(X):
+        raise ValueError(f"X_{name} has {len(X)} rows, but n_{name} is {stated}.")
+    return len(X)

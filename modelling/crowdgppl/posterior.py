@@ -1,144 +1,195 @@
-"""Everything a fit knows: the items, the users, the scales and one site per label. Plain data, no rules."""
+"""The state of the model: the posterior of t, the covariance A of tastes, the scales, and sums over users."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .arrays import FloatArray, IntArray
-from .inducing import ItemSpace, ItemView
-from .items import Items, KeptStatistics, pair_moments
-from .ledger import Ledger
-from .reliability import Reliability
-from .scales import Scales
-from .traits import Traits
-from .users import PairMoments, Users, user_step
+from .blocks import Block
+from .item_prior import ItemPrior, add_scaled, inverse_of, times
+
+MEAN_VARIANCE = 1.0  # of the crowd's mean weight in a component, relative to that of the weights
+FORM_A_ITEMS = 500  # up to this many items looking A up is faster than computing its entries
 
 
-@dataclass
-class Finish:
-    """The consensus covariance; whether t was settled with it; where `personal` is true each user's private rest."""
-
-    S_t: FloatArray  # (M, M)
-    root: FloatArray  # (M, r): A + S_t = root root^T
-    lam: FloatArray  # (P + 1,) sites of the users' own GPs
-    tau: FloatArray
-    personal: bool = False
-    settled: bool = False
-    share: float = 1.0  # of the uncertainty of the v_c that personal intervals take for a private rest
-    stale: bool = False  # whether labels have come or gone since S_t was formed
-
-    def copy(self) -> Finish:
-        """The same finish, independent of this one."""
-        return replace(self, S_t=self.S_t.copy(), root=self.root.copy(), lam=self.lam.copy(), tau=self.tau.copy())
+def no_vector() -> FloatArray:
+    return np.zeros(0)
 
 
-@dataclass
+def no_matrix() -> FloatArray:
+    return np.zeros((0, 0))
+
+
+@dataclass(eq=False)
 class Posterior:
-    """q(t, V, W, s) and the sites that tie it to the labels."""
+    """q(t) = N(t, S_t) under t ~ N(0, C), and p_u ~ N(0, A), A = floor K + Psi (A_M - floor I) Psi'.
 
-    space: ItemSpace
-    ledger: Ledger
-    items: Items
-    users: Users
-    scale_items: Scales  # (C + 1,): t first
-    scale_users: Scales  # (C,)
-    lam: FloatArray  # (P + 1,)
-    tau: FloatArray
-    m: FloatArray  # (P + 1,) moments of z
-    v: FloatArray
-    rest: FloatArray = field(repr=False)  # (Qn,) variance of each pair that Psi leaves out, for s = 1
-    pairs: PairMoments = field(repr=False)
-    traits: Traits | None = None
-    reliability: Reliability | None = None
-    finish: Finish | None = None
-    improper: float = 0.0
-    held: FloatArray | None = None  # (M, C + 1) the slope at which the last full iterations came to rest
-    kept: KeptStatistics | None = field(default=None, repr=False)  # between updates only, never in the state
+    C = v_t K + MEAN_VARIANCE Psi (A_M - floor I) Psi': the crowd may share a part of its components.
+
+    Psi (N, M) are the directions, orthonormal relative to K, in which A is learned freely; elsewhere it is floor K.
+    """
+
+    prior: ItemPrior
+    n_users: int
+    v_t: float = 1.0
+    tau: float = 0.5  # variance of a user's own tastes
+    Psi: FloatArray = field(default_factory=no_matrix)  # (N, M)
+    A_M: FloatArray = field(default_factory=no_matrix)  # (M, M)
+    spread: float = 0.0  # added to tau: uncertainty of the axes of A
+    t: FloatArray = field(default_factory=no_vector)
+    S_t: FloatArray = field(default_factory=no_matrix)
+    H: FloatArray = field(default_factory=no_matrix)
+    h: FloatArray = field(default_factory=no_vector)
+    consensus: bool = True
+    personal: bool = True
+    n_supported: int = 0  # components that the scores support
+    caution: float = 0.0  # added to the correction of the axes of A for their overfit
+    margin: float = 0.0  # differences below it are ties
+    sharpness: FloatArray | None = None  # (U,)
+    random_share: float = 0.1  # share of users who answer at random
+    crowd_sharpness: float = 1.0  # sharpness of the other users, learned from cross-predictions
+    trait_weights: FloatArray | None = None  # (U, M) prior mean of p_u in the directions Psi
+    log_det_t: float = 0.0
+    scale_sd: float = 0.0  # sd of the log of the common scale of all utilities
+    _A: FloatArray | None = None
+
+    @classmethod
+    def start(cls, prior: ItemPrior, n_users: int, consensus: bool = True, personal: bool = True) -> Posterior:
+        """Initialise from the prior."""
+        N = prior.n_items
+        post = cls(prior, n_users, consensus=consensus, personal=personal, H=np.zeros((N, N)), h=np.zeros(N))
+        post.Psi, post.tau = np.zeros((N, 0)), 0.5 if personal else 0.0
+        post.solve_t()
+        return post
 
     @property
-    def n_components(self) -> int:
-        return int(self.items.mean.shape[1]) - 1
+    def floor(self) -> float:
+        """The variance of tastes outside the directions Psi."""
+        return self.tau + self.spread
 
     @property
-    def sites(self) -> tuple[FloatArray, FloatArray]:
-        return self.lam, self.tau
+    def n_items(self) -> int:
+        return self.prior.n_items
 
     @property
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        return self.m, self.v
+    def A(self) -> FloatArray:
+        """Prior covariance of the personal part of a user (N, N)."""
+        if self._A is None:
+            M = self.Psi.shape[1]
+            A = self.Psi @ (self.A_M - self.floor * np.eye(M)) @ self.Psi.T
+            self._A = add_scaled(0.5 * (A + A.T), self.prior.K, self.floor)
+        return self._A
 
-    @property
-    def s_w(self) -> FloatArray:
-        """The prior precision of the users' weights around what their traits say: that of the mean variance."""
-        total = self.scale_users.mean
-        return total if self.traits is None else total / (1.0 / self.traits.precision).mean(axis=0)
+    def personal_prior(self, block: Block) -> FloatArray:
+        """D A D' of the users of a block; A itself is not formed where items are many."""
+        if self.prior.K.ndim == 2 or self.n_items <= FORM_A_ITEMS:
+            return block.prior(self.A)
+        G = block.prior(np.full(self.n_items, self.floor))
+        if self.Psi.shape[1]:
+            Psi = block.at(self.Psi)
+            G += Psi @ (self.A_M - self.floor * np.eye(self.Psi.shape[1])) @ Psi.transpose(0, 2, 1)
+        return G
 
-    @property
-    def own_s_w(self) -> FloatArray:
-        """(U, C) the same for each user, or (C,) where traits make no difference between them."""
-        total = self.scale_users.mean
-        return total if self.traits is None else total * self.traits.precision
+    def personal_variance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """Prior variance of the personal part of f_a - f_b."""
+        if self.Psi.shape[1] and self.n_items <= FORM_A_ITEMS:
+            A = self.A
+            return np.asarray(A[a, a] + A[b, b] - 2.0 * A[a, b])
+        Psi = self.Psi[a] - self.Psi[b]
+        inner = self.A_M - self.floor * np.eye(self.Psi.shape[1])
+        return np.asarray(self.floor * self.item_variance(a, b) + ((Psi @ inner) * Psi).sum(axis=1))
 
-    def sharpness(self, rows: IntArray | slice) -> FloatArray | float:
-        """How sharply the worker of each of these labels answers; 1 where nobody is judged."""
-        if self.reliability is None:
-            return 1.0
-        return np.append(self.reliability.a[self.ledger.u], 1.0)[rows]
+    def item_variance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """x' K x of pairs x = e_a - e_b."""
+        K = self.prior.K
+        return np.asarray(K[a] + K[b] if K.ndim == 1 else K[a, a] + K[b, b] - 2.0 * K[a, b])
 
-    def refresh_pairs(self) -> None:
-        """What the items say of each pair, after the items or their scales moved."""
-        self.pairs = pair_moments(self.ledger, self.space, self.items, self.scale_items.mean, self.rest)
+    def clear_cache(self) -> None:
+        """Drop cached values after tau, A_M or Psi changed."""
+        self._A = None
 
-    def refresh_users(self) -> None:
-        """Every user's weights, exact for the present items and sites."""
-        user_step(self.ledger, self.pairs, self.sites, self.own_s_w, self.users, self.moments)
+    def change_prior(self, prior: ItemPrior) -> None:
+        """Replace K; Psi becomes orthonormal relative to the new K, and A keeps its part in these directions."""
+        self.prior, M = prior, self.Psi.shape[1]
+        if M:
+            values, vectors = np.linalg.eigh(self.Psi.T @ times(prior.K_inverse, self.Psi))
+            root = (vectors * np.sqrt(values)) @ vectors.T  # the directions turn as little as possible
+            self.Psi = self.Psi @ np.linalg.inv(root)
+            self.A_M = self.floor * np.eye(M) + root @ (self.A_M - self.floor * np.eye(M)) @ root
+        self.clear_cache()
 
-    def copy(self) -> Posterior:
-        """An independent copy of all that moves; labels and item space are shared."""
-        moving = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kept"}
-        return Posterior(**{name: value if name in SHARED else copied(value) for name, value in moving.items()})
+    def forget_tastes(self) -> None:
+        """Return to A = tau K; the scales stay."""
+        self.Psi, self.A_M, self.trait_weights = self.Psi[:, :0], np.zeros((0, 0)), None
+        self.tau, self.spread = self.tau + self.spread, 0.0
+        self.clear_cache()
 
+    def solve_t(self) -> None:
+        """S_t = (K^-1 / v_t + H)^-1, t = S_t h (eq:S_stochastic with users integrated out)."""
+        if not self.consensus:
+            self.t, self.S_t, self.log_det_t = np.zeros(self.n_items), np.zeros((self.n_items, self.n_items)), 0.0
+            return
+        precision = add_scaled(self.H.copy(), self.prior.K_inverse, 1.0 / self.v_t)
+        if self.Psi.shape[1]:
+            B = times(self.prior.K_inverse, self.Psi)
+            precision += B @ self.along_axes(1)[0] @ B.T
+        self.S_t, self.log_det_t = inverse_of(precision)
+        self.t = self.S_t @ self.h
 
-SHARED = ("space", "ledger", "rest", "improper")  # never changed in place
+    def along_axes(self, power: int) -> tuple[FloatArray, float]:
+        """How the prior of t differs from v_t K along Psi: of C^-power (M, M), and of log |C|."""
+        values, vectors = np.linalg.eigh(self.A_M)
+        total = self.v_t + MEAN_VARIANCE * np.maximum(values - self.floor, 0.0)
+        change = (vectors * (total**-power - self.v_t**-power)) @ vectors.T
+        return np.asarray(change), float(np.log(total / self.v_t).sum())
 
+    def log_evidence_t(self) -> float:
+        """The part of log Z that comes from t."""
+        if not self.consensus:
+            return 0.0
+        prior = self.prior.log_det + self.n_items * np.log(self.v_t) + self.along_axes(1)[1]
+        return float(0.5 * self.h @ self.t - 0.5 * self.log_det_t - 0.5 * prior)
 
-def copied(value: Any) -> Any:
-    """An independent copy of one part of a posterior."""
-    return None if value is None else value.copy()
+    def prior_variance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """Prior variance of z of each pair."""
+        items, personal = self.item_variance(a, b), self.personal_variance(a, b)
+        if not self.consensus:
+            return personal
+        return np.asarray(self.v_t * items + MEAN_VARIANCE * (personal - self.floor * items) + personal)
 
+    def sharpness_of(self, users: IntArray) -> FloatArray:
+        """Sharpness of these users; 1 where reliability is not modelled."""
+        return np.ones(len(users)) if self.sharpness is None else np.asarray(self.sharpness[users])
 
-def prior_scales(
-    C: int, t_prior: tuple[float, float], v_prior: tuple[float, float], w_prior: tuple[float, float], ard: bool
-) -> tuple[Scales, Scales]:
-    """The scales of t and the v_c, and of the w_c, before any label."""
-    shape = np.concatenate(([t_prior[0]], np.full(C, v_prior[0])))
-    rate = np.concatenate(([t_prior[1]], np.full(C, v_prior[1])))
-    learned = np.concatenate(([True], np.full(C, ard)))
-    w_shape, w_rate = np.full(C, w_prior[0]), np.full(C, w_prior[1])
-    return Scales.prior(shape, rate, learned), Scales.prior(w_shape, w_rate, np.full(C, ard))
+    def trait_weights_of(self, users: IntArray) -> FloatArray | None:
+        """Prior mean of p_u of these users in the directions Psi."""
+        return None if self.trait_weights is None else np.asarray(self.trait_weights[users])
 
+    def with_items(self, X_new: FloatArray | None, n_new: int) -> Posterior:
+        """Return a copy with new, unlabelled items, whose t and tastes are predicted from their features."""
+        prior = self.prior.extended(X_new, n_new)
+        N, n = self.n_items, self.n_items + n_new
+        H, h, Psi = np.zeros((n, n)), np.zeros(n), np.zeros((n, self.Psi.shape[1]))
+        H[:N, :N], h[:N], Psi[:N] = self.H, self.h, self.Psi
+        if prior.K.ndim == 2:
+            Psi[N:] = prior.K[N:, :N] @ times(self.prior.K_inverse, self.Psi)
+        post = replace(self, prior=prior, H=H, h=h, Psi=Psi, _A=None)
+        post.solve_t()
+        return post
 
-def blank_posterior(
-    space: ItemSpace,
-    ledger: Ledger,
-    scale_items: Scales,
-    scale_users: Scales,
-    consensus: bool,
-    traits: Traits | None = None,
-    rest: FloatArray | None = None,
-) -> Posterior:
-    """The prior: no site says anything yet."""
-    K = len(scale_items.mean)
-    cov = np.eye(space.M) / scale_items.mean[:, None, None]
-    if not consensus:
-        cov[0] = 0.0
-    items = Items(np.zeros((space.M, K)), cov, first=0 if consensus else 1)
-    users = Users.prior(ledger.n_users, scale_users.mean)
-    if rest is None:
-        rest = ItemView(space).rest(ledger.pair_a, ledger.pair_b)
-    pairs = pair_moments(ledger, space, items, scale_items.mean, rest)
-    lam, tau, m, v = (np.zeros(ledger.n_labels + 1) for _ in range(4))
-    return Posterior(space, ledger, items, users, scale_items, scale_users, lam, tau, m, v, rest, pairs, traits)
+    def add_items(self, X_new: FloatArray | None, n_new: int) -> None:
+        """Append new items."""
+        grown = self.with_items(X_new, n_new)
+        for name in ("prior", "H", "h", "Psi", "t", "S_t", "log_det_t"):
+            setattr(self, name, getattr(grown, name))
+        self.clear_cache()
+
+    def add_users(self, n_new: int) -> None:
+        """Append new users with average reliability and no known tastes."""
+        self.n_users += n_new
+        if self.sharpness is not None:
+            self.sharpness = np.append(self.sharpness, np.full(n_new, self.sharpness.mean()))
+        if self.trait_weights is not None:
+            self.trait_weights = np.vstack((self.trait_weights, np.zeros((n_new, self.Psi.shape[1]))))

@@ -1,157 +1,139 @@
-"""Worker traits: w_uc = g_c(x_u) + e_uc, a part that follows the traits and a private rest, both learned.
+"""Worker traits: the weights of users in the directions Psi have a mean that follows their traits.
 
-With var g = rho and var e = 1 - rho of the component's prior variance, either part can shrink to nothing. The kernel
-is centred over the users, so that g says how they differ: what all weights have in common is no sign that traits
-matter. See test_a_taste_that_everybody_shares_is_not_put_down_to_traits. A row of zeros says nothing of its user, who
-starts from the prior like everybody in a model without traits.
+w_u = g(x_u) + e_u, g ~ GP(0, rho A_M x L), e ~ N(0, (1 - rho) A_M): the share rho is chosen by the evidence and is
+0 if the traits are uninformative.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from scipy import linalg
 
-from .arrays import BoolArray, FloatArray
-from .inducing import ItemSpace, item_space
-from .kernels import Kernel
-from .users import Users
+from .arrays import FloatArray, State
+from .kernels import Kernel, Matern32
+from .labels import LabelStore, chunks_of_users
+from .posterior import Posterior
+from .state import from_text, kernel_from_text, kernel_to_text, to_text
+from .users import Visit
 
-GRID = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-SPREADS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 4.0, 7.0)  # of a component's weights, beside its prior variance
-SAME = 1e-9  # users whose rows vary by less all have the same traits
-MOST_DIRECTIONS = 100  # of the trait kernel, where n_inducing_users does not say
-FIRST_ITERATION, EVERY = 4, 2  # traits are looked at from the 4th iteration on, every second one
+SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+MIN_GAIN = 3.0  # log evidence that traits must add
+MAX_USERS = 1500  # users that inform g; more are sampled evenly
 
 
-@dataclass
 class Traits:
-    """The users' traits in whitened coordinates and what has been learned of g."""
+    """Traits of users, and their effect on tastes."""
 
-    space: ItemSpace  # rows Phi (U, m): L is about Phi Phi^T
-    rho: float
-    coefficients: FloatArray  # (m, C): g_c = Phi coefficients_c
-    cov: FloatArray  # (C, m, m): posterior covariance of the coefficients
-    precision: FloatArray  # (U, C) of each user's w around g, in units of the component's scale
-    centre: FloatArray  # (m,) the mean of the rows of the users of the fit
-    size: float  # by which centred rows have variance 1 on average
+    def __init__(self, X: FloatArray, kernel: Kernel) -> None:
+        self.X, self.kernel, self.rho = X, kernel, 0.0
+        self.rows = np.zeros(0, dtype=np.int64)  # users that inform g
+        self.coefficients = np.zeros((0, 0))  # (rows, M): g(x) = k(x, X[rows]) coefficients
 
     @classmethod
-    def of(cls, X: FloatArray, kernel: Kernel, n_inducing: int | None, C: int, seed: int) -> Traits:
-        """Traits of which nothing is known to matter yet."""
-        M = MOST_DIRECTIONS if n_inducing is None else n_inducing
-        space = item_space(X, len(X), kernel, M, "auto", seed)
-        told = told_by(X) if X.any() else np.ones(len(X), dtype=bool)
-        m, Phi = space.M, space.dense[told]
-        centre, missing = Phi.mean(axis=0), np.maximum(space.own_variances[told] - (Phi * Phi).sum(axis=1), 0.0)
-        spread = float((((Phi - centre) ** 2).sum(axis=1) + missing).mean())
-        size = 1.0 / np.sqrt(spread) if spread > SAME else 0.0
-        return cls(space, 0.0, np.zeros((m, C)), np.zeros((C, m, m)), np.ones((len(X), C)), centre, size)
+    def of(cls, X: FloatArray | None, kernel: Kernel | None) -> Traits | None:
+        """Traits of the users of a fit; None without traits, or where all users are alike."""
+        if X is None or not np.ptp(X, axis=0).any():
+            return None
+        return cls(X, (kernel or Matern32()).fit(X))
 
-    def rows(self, X: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Centred rows of users with these traits (of all known ones for None), and the variance they leave out."""
-        Phi = self.space.dense if X is None else self.space.project(X, len(X))
-        kernel, given = self.space.kernel, self.space.X if X is None else X
-        own = self.space.own_variances if X is None or kernel is None else kernel.diagonal(X)
-        missing = np.maximum(own - (Phi * Phi).sum(axis=1), 0.0) * self.size**2
-        told = np.ones(len(Phi), dtype=bool) if given is None else told_by(given)
-        told = told & (self.size > 0)  # where all who told anything told the same, nobody is like another
-        return np.where(told[:, None], (Phi - self.centre) * self.size, 0.0), np.where(told, missing, 1.0)
+    @property
+    def n_users(self) -> int:
+        return len(self.X)
 
-    def copy(self) -> Traits:
-        """The same traits, independent of these."""
-        learned = {name: getattr(self, name).copy() for name in ("coefficients", "cov", "precision")}
-        return replace(self, **learned)
+    def add_users(self, X: FloatArray | None, n_new: int) -> None:
+        """Append new users; without traits they are like the average."""
+        new = np.repeat(self.X.mean(axis=0)[None], n_new, axis=0)
+        if X is not None:
+            new[: len(X)] = X
+        self.X = np.vstack((self.X, new))
 
-    def grown(self, X_new: FloatArray) -> Traits:
-        """With the traits of new users; the directions stay."""
-        _, variance = self.expect(X_new, np.ones(self.precision.shape[1]))
-        space = self.space.extended(X_new, len(X_new), room=0)
-        return replace(self, space=space, precision=np.vstack((self.precision, 1.0 / variance)))
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Expected weights (users, M) of users with these traits."""
+        if not len(self.rows):
+            return np.zeros((len(X), self.coefficients.shape[1]))
+        return np.asarray(self._covariance(X) @ self.coefficients)
 
-    def rescale(self, k: FloatArray) -> None:
-        """w_c -> w_c / k_c."""
-        self.coefficients /= k
-        self.cov /= (k * k)[:, None, None]
+    def _covariance(self, X: FloatArray) -> FloatArray:
+        """k(X, rows), centred over the rows, because g models differences between users."""
+        cross, own = self.kernel(X, self.X[self.rows]), self.kernel(self.X[self.rows])
+        return np.asarray(cross - cross.mean(axis=1, keepdims=True) - own.mean(axis=0) + own.mean())
 
-    def expect(self, X: FloatArray | None, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Prior mean and variance (n, C) of the weights of users with these traits; of all known ones for None."""
-        Phi, missing = self.rows(X)
-        spread = np.stack([((Phi @ S) * Phi).sum(axis=1) for S in self.cov], axis=1)
-        variance = (1.0 - self.rho + self.rho * missing)[:, None] / total + spread
-        return Phi @ self.coefficients, variance
+    def learn(self, post: Posterior, store: LabelStore) -> bool:
+        """Choose rho by the evidence and set the users' prior weights; return whether they changed."""
+        M = post.Psi.shape[1]
+        had = post.trait_weights is not None
+        if not M:
+            return False
+        post.trait_weights = None
+        users = store.active_users()
+        if len(users) > MAX_USERS:
+            users = users[np.linspace(0, len(users) - 1, MAX_USERS).astype(np.int64)]
+        value, precision = messages(post, store, users)
+        self.rows = users
+        L = self._covariance(self.X[users])
+        L /= max(float(np.diagonal(L).mean()), 1e-12)
+        size = np.diagonal(post.A_M)
+        evidence = [self._log_evidence(L, rho, value, precision, size) for rho in SHARES]
+        best = int(np.argmax(evidence))
+        self.rho = SHARES[best] if evidence[best] > evidence[0] + MIN_GAIN else 0.0
+        self.coefficients = np.zeros((len(users), M))
+        if self.rho:
+            scale = float(np.diagonal(self._covariance(self.X[users])).mean())
+            for m in range(M):
+                noise = np.where(precision[:, m] > 0, 1.0 / np.maximum(precision[:, m], 1e-9), 1e9)
+                C = self.rho * size[m] * L + np.diag((1.0 - self.rho) * size[m] + noise)
+                self.coefficients[:, m] = self.rho * size[m] / scale * linalg.solve(C, value[:, m], assume_a="pos")
+            post.trait_weights = self.predict(self.X)
+        return had or self.rho > 0
 
+    def _log_evidence(
+        self, L: FloatArray, rho: float, value: FloatArray, precision: FloatArray, size: FloatArray
+    ) -> float:
+        total = 0.0
+        for m in range(value.shape[1]):
+            seen = precision[:, m] > 1e-6
+            noise = 1.0 / precision[seen, m]
+            C = rho * size[m] * L[np.ix_(seen, seen)] + np.diag((1.0 - rho) * size[m] + noise)
+            factor = linalg.cholesky(C, lower=True)
+            half = linalg.solve_triangular(factor, value[seen, m], lower=True)
+            total += -0.5 * float(half @ half) - float(np.log(np.diagonal(factor)).sum())
+        return total
 
-def told_by(X: FloatArray) -> BoolArray:
-    """Which users told anything: a row of zeros says nothing."""
-    return np.asarray((X != 0.0).any(axis=1))
+    def to_state(self) -> State:
+        """Traits as arrays."""
+        return {
+            "traits_X": np.array(self.X), "traits_rows": np.array(self.rows),
+            "traits_coefficients": np.array(self.coefficients), "traits_kernel": kernel_to_text(self.kernel),
+            "traits_rho": to_text(self.rho),
+        }  # fmt: skip
 
-
-def messages(users: Users, s_w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What the labels alone say of each weight: precision (U, C), and precision times value."""
-    marginal = 1.0 / users.variances
-    precision = np.maximum(marginal - s_w, 0.0)
-    return precision, users.W * marginal - s_w * users.g
-
-
-def log_evidence(Phi: FloatArray, rho: float, noise: FloatArray, weight: FloatArray, value: FloatArray) -> float:
-    """ln N(o; 0, rho Phi Phi^T + noise) where labels say something, up to what does not depend on rho."""
-    P = np.eye(Phi.shape[1]) + rho * Phi.T @ (weight[:, None] * Phi)
-    factor = linalg.cholesky(P, lower=True)
-    seen = weight > 0
-    o = value[seen]
-    inner = linalg.solve_triangular(factor, Phi[seen].T @ (weight[seen] * o), lower=True)
-    fit = (weight[seen] * o * o).sum() - rho * (inner @ inner)
-    return float(-0.5 * (fit + 2.0 * np.log(factor.diagonal()).sum() + np.log(noise[seen]).sum()))
-
-
-def spread_of(value: FloatArray, unit: FloatArray, seen: BoolArray) -> float:
-    """The variance of a component's weights with the most evidence in what the labels say, nobody like another.
-
-    It is held while shares are compared: a component that is hardly used has smaller weights than its prior expects,
-    and would otherwise count as a sign that users are alike. See test_traits_that_do_not_matter_do_no_harm.
-    """
-    noise = 1.0 / unit[seen]
-    variances = np.asarray(SPREADS)[:, None] + noise
-    return SPREADS[int(np.argmax(-0.5 * (value[seen] ** 2 / variances + np.log(variances)).sum(axis=1)))]
-
-
-def learn_traits(traits: Traits, users: Users, s_w: FloatArray, total: FloatArray) -> None:
-    """The share rho with the most evidence over all components, and g given it; the users' prior follows.
-
-    `total` (C,) is the prior precision of a whole weight, `s_w` (U, C) its present precision around g.
-    """
-    Phi, missing = traits.rows()
-    precision, linear = messages(users, s_w)
-    seen = precision > 1e-9 * s_w
-    unit = np.where(seen, precision / total, 1.0)  # in units of the component's scale: total prior variance 1
-    value = np.where(seen, linear / np.where(seen, precision, 1.0), 0.0) * np.sqrt(total)
-
-    def parts(rho: float, c: int, spread: float = 1.0) -> tuple[FloatArray, FloatArray, FloatArray]:
-        own, labels = 1.0 - rho + rho * missing, spread * unit[:, c]
-        weight = np.where(seen[:, c], labels / (1.0 + own * labels), 0.0)
-        return np.where(seen[:, c], own + 1.0 / labels, 1.0), weight, value[:, c] / np.sqrt(spread)
-
-    components = range(users.W.shape[1])
-    spreads = [spread_of(value[:, c], unit[:, c], seen[:, c]) for c in components]
-    evidence = [sum(log_evidence(Phi, rho, *parts(rho, c, spreads[c])) for c in components) for rho in GRID]
-    traits.rho = GRID[int(np.argmax(evidence))]
-    for c in components:
-        _, weight, _ = parts(traits.rho, c)
-        settle_component(traits, c, Phi, weight, value[:, c], missing, float(total[c]))
-    users.g[:] = Phi @ traits.coefficients
+    @classmethod
+    def from_state(cls, state: State) -> Traits | None:
+        """Inverse of `to_state`."""
+        if "traits_X" not in state:
+            return None
+        kernel = kernel_from_text(state["traits_kernel"])
+        if kernel is None:
+            raise ValueError("The stored traits have no kernel.")
+        traits = cls(np.array(state["traits_X"]), kernel)
+        traits.rows, traits.coefficients = np.array(state["traits_rows"]), np.array(state["traits_coefficients"])
+        traits.rho = from_text(state["traits_rho"])
+        return traits
 
 
-def settle_component(
-    traits: Traits, c: int, Phi: FloatArray, weight: FloatArray, value: FloatArray, missing: FloatArray, total: float
-) -> None:
-    """g_c given rho, and how precisely a user's weight is known around it."""
-    rho = traits.rho
-    P = np.eye(Phi.shape[1]) + rho * Phi.T @ (weight[:, None] * Phi)
-    factor = linalg.cho_factor(P, lower=True)
-    cov = rho * linalg.cho_solve(factor, np.eye(Phi.shape[1]))
-    traits.coefficients[:, c] = cov @ (Phi.T @ (weight * value)) / np.sqrt(total)
-    traits.cov[c] = cov / total
-    spread = ((Phi @ cov) * Phi).sum(axis=1) + rho * missing
-    traits.precision[:, c] = 1.0 / (1.0 - rho + spread)
+def messages(post: Posterior, store: LabelStore, users: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    """Estimate each user's weight in each direction from labels alone: value and precision (users, M)."""
+    prior = np.diagonal(post.A_M)
+    value, precision = np.zeros((len(users), len(prior))), np.zeros((len(users), len(prior)))
+    for chunk in chunks_of_users(np.arange(len(users)), store.count_labels(users), post.n_items):
+        visit = Visit(store.load(users[chunk]), post)
+        visit.integrate_users(post)
+        part = np.zeros((len(users[chunk]), len(prior)))
+        mean = visit.scores(post) @ post.Psi @ post.A_M
+        for solution in visit.solutions:
+            Psi = solution.block.at(post.Psi) @ post.A_M
+            part[solution.block.users] = (Psi * (solution.J @ Psi)).sum(axis=1)
+        variance = np.clip(prior - part, 1e-9 * prior, prior)
+        precision[chunk] = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
+        value[chunk] = mean / variance / np.maximum(precision[chunk], 1e-12)
+    return np.where(precision > 1e-6, value, 0.0), precision

@@ -1,222 +1,209 @@
-"""The user step: given the items, each user's weights are a small exact Gaussian, jointly over components."""
+"""The local step: users are integrated out exactly, given the sites of their labels and q(t).
+
+In block coordinates (`blocks.py`; D maps utilities of all items to them) let G = D A D' be the prior covariance of a
+user's personal part p_u, W the precision and r the shift of the user's sites. One small inverse gives everything:
+
+    J = (I + W G)^-1 W          precision about D t with p_u integrated out
+    h = (I + W G)^-1 r          shift about D t
+    alpha = h - J D t           p_u given t has mean A D' alpha
+    R = (I + G W)^-1            covariance of D (t + p_u): R Y R' + R G, with Y = D S_t D'
+
+The evidence Z of the labels has d log Z / dA = sum_u D' (alpha alpha' + J Y J - J) D / 2.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .arrays import FloatArray, IntArray
-from .ledger import Bucket, Ledger
+from .arrays import FloatArray
+from .blocks import Block, blocks_of
+from .labels import UserBatch
+from .likelihood import MIN_VARIANCE, cavity, log_site_integral, matched_site, tilted_moments
+from .posterior import Posterior
 
-LEAST_PRECISION = 1e-20  # of a site, so that one that says nothing can be divided by
-
-
-class PairMoments:
-    """What the items say of each unordered pair, column 0 being t: differences d and their variances V.
-
-    V may be given as what makes it: a model that is only read never asks for it.
-    """
-
-    def __init__(self, d: FloatArray, V: FloatArray | Callable[[], FloatArray]) -> None:
-        self.d = d  # (Qn, C + 1)
-        self._V = V
-
-    @property
-    def V(self) -> FloatArray:
-        """(Qn, C + 1)"""
-        if callable(self._V):
-            self._V = self._V()
-        return self._V
-
-    @cached_property
-    def e(self) -> FloatArray:
-        """(Qn, C) the differences of the v_c, contiguous."""
-        return np.ascontiguousarray(self.d[:, 1:])
-
-    @cached_property
-    def V_taste(self) -> FloatArray:
-        """(Qn, C) their variances, contiguous."""
-        return np.ascontiguousarray(self.V[:, 1:])
-
-    def drop_copies(self) -> None:
-        """The contiguous parts are given back; who asks for them again gets them made again."""
-        for name in ("e", "V_taste"):
-            self.__dict__.pop(name, None)
-
-    def copy(self) -> PairMoments:
-        """The same moments, independent of these."""
-        return PairMoments(self.d.copy(), self.V.copy())
+SAMPLED_USERS = 400  # users whose information about the directions is kept: its mean needs no more
+FIRST_PRECISION = 0.3  # precision of a new site, about that of a label with z near 0
 
 
-@dataclass
-class Users:
-    """q(w_u) = N(W_u, Omega_u), with prior N(g_u, 1 / s_w); users without labels keep the prior."""
+@dataclass(eq=False)
+class UserSolution:
+    """One block of users with p_u integrated out and t left open."""
 
-    W: FloatArray  # (U, C)
-    Omega: FloatArray  # (U, C, C)
-    g: FloatArray  # (U, C) prior means: zero without traits
+    block: Block
+    G: FloatArray  # (B, q, q)
+    R_t: FloatArray  # R transposed
+    J: FloatArray
+    h: FloatArray  # (B, q)
+    log_evidence: FloatArray  # (B,) of the sites, up to terms of each label
 
-    @classmethod
-    def prior(cls, n_users: int, s_w: FloatArray) -> Users:
-        """Users before any label."""
-        C = len(s_w)
-        Omega = np.zeros((n_users, C, C))
-        Omega[:, np.arange(C), np.arange(C)] = 1.0 / s_w
-        return cls(np.zeros((n_users, C)), Omega, np.zeros((n_users, C)))
 
-    def rescale(self, k: FloatArray) -> None:
-        """w_c -> w_c / k_c."""
-        self.W /= k
-        self.g /= k
-        self.Omega /= k[:, None] * k
+@dataclass(eq=False)
+class Statistics:
+    """Sums over users: all that the global step needs."""
 
-    def grown(self, n_users: int, s_w: FloatArray) -> Users:
-        """With new users at the prior."""
-        new = Users.prior(n_users - len(self.W), s_w)
-        return Users(
-            np.concatenate((self.W, new.W)), np.concatenate((self.Omega, new.Omega)), np.concatenate((self.g, new.g))
+    n_users: int
+    n_people: int  # less than n_users where users are split
+    H: FloatArray  # (N, N) sum of D' J D
+    h: FloatArray  # (N,) sum of D' h
+    log_evidence: float = 0.0
+    gradient_tau: float = 0.0  # tr(K d log Z / dA): that of tau while A = tau K
+    fisher_tau: float = 0.0
+    gradient_A: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (M, M) 2 d log Z / dA in directions Psi
+    J_users: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # (sampled users, M, M) Psi' D' J D Psi
+
+
+class Visit:
+    """Some users with their labels while they are being updated."""
+
+    def __init__(self, batch: UserBatch, post: Posterior, largest: int | None = None) -> None:
+        """Blocks above the size `largest` are split and their parts taken as separate users, to save time."""
+        self.batch = batch
+        self.groups = batch.split_into(1 if not post.personal else largest, post.n_items)
+        self.blocks = blocks_of(self.groups, post.n_items)
+        self.sharpness = post.sharpness_of(batch.users)[batch.row]
+        self.trait_weights = post.trait_weights_of(self.groups.users)  # (B, M) prior mean of p_u in Psi, or None
+        new = batch.new_labels()
+        if new.any():
+            batch.lam = np.where(new, FIRST_PRECISION * batch.weight, batch.lam)
+            batch.eta = np.where(new, 2.0 * FIRST_PRECISION * batch.weight * (batch.y - 0.5), batch.eta)
+        self.solutions: list[UserSolution] = []
+        self.m, self.v = np.zeros(len(batch)), np.ones(len(batch))
+        self.margin = post.margin
+        self.prior_variance = np.zeros(0)  # of each z when the sites were last updated
+        self.K_blocks, self.K_of = list[FloatArray](), post.prior
+
+    def integrate_users(self, post: Posterior) -> Statistics:
+        """Integrate p_u out of every user; return H and h for the step of t."""
+        N = post.n_items
+        n_people = int((self.batch.counts > 0).sum())
+        stats = Statistics(sum(len(block.users) for block in self.blocks), n_people, np.zeros((N, N)), np.zeros(N))
+        lam, eta = np.append(self.batch.lam, 0.0), np.append(self.batch.eta, 0.0)
+        self.solutions = []
+        for block in self.blocks:
+            G = post.personal_prior(block)
+            W, r = block.information(lam, eta)
+            R_t, J, log_det = invert(G, W)
+            h = times_vector(R_t, r)
+            if self.trait_weights is not None:
+                h = h - times_vector(J, self.trait_means(block, post))
+            log_evidence = 0.5 * (r * times_vector(G, times_vector(R_t, r))).sum(axis=1) - 0.5 * log_det
+            self.solutions.append(UserSolution(block, G, R_t, J, h, log_evidence))
+            block.add_matrix(stats.H, J)
+            block.add_rows(stats.h, h)
+            stats.log_evidence += float(log_evidence.sum())
+        stats.H = 0.5 * (stats.H + stats.H.T)
+        return stats
+
+    def trait_means(self, block: Block, post: Posterior) -> FloatArray:
+        """Prior mean of D p_u from the users' traits (B, q)."""
+        assert self.trait_weights is not None  # noqa: S101
+        return times_vector(block.at(post.Psi), self.trait_weights[block.users])
+
+    def alpha(self, solution: UserSolution, post: Posterior) -> FloatArray:
+        """alpha of these users given the mean of t."""
+        return np.asarray(solution.h - times_vector(solution.J, solution.block.at(post.t)))
+
+    def find_marginals(self, post: Posterior, stats: Statistics | None = None) -> None:
+        """Moments of z of every label given q(t), and the cavities; add the gradients of the evidence to stats."""
+        P, M = len(self.batch), post.Psi.shape[1]
+        self.margin = post.margin
+        m, v = np.zeros(P + 1), np.ones(P + 1)
+        J_users: list[FloatArray] = []
+        if stats is not None:
+            stats.gradient_A = np.zeros((M, M))
+        every = -(-len(self.groups.users) // SAMPLED_USERS)
+        K_blocks = self.prior_blocks(post) if stats is not None and post.personal else []
+        for place, solution in enumerate(self.solutions):
+            block, J, G = solution.block, solution.J, solution.G
+            alpha, Y = self.alpha(solution, post), block.prior(post.S_t)
+            mean = block.at(post.t) + times_vector(G, alpha)
+            if self.trait_weights is not None:
+                mean += self.trait_means(block, post)
+            rows = block.rows.ravel()
+            m[rows], v[rows] = block.at_labels(mean, solution.R_t, G + Y @ solution.R_t)
+            if stats is None or not post.personal:
+                continue
+            K = K_blocks[place]
+            JK = J @ K
+            outer = (alpha * times_vector(K, alpha)).sum()
+            stats.gradient_tau += 0.5 * float(outer + trace_of(J @ Y, JK) - np.einsum("bii->", JK))
+            stats.fisher_tau += 0.5 * trace_of(JK, JK)
+            if M:
+                Psi = block.at(post.Psi)
+                JPsi = J @ Psi
+                weights = (alpha[:, None, :] @ Psi)[:, 0, :]
+                inside = JPsi.reshape(-1, M).T @ (Y @ JPsi - Psi).reshape(-1, M)
+                stats.gradient_A += weights.T @ weights + 0.5 * (inside + inside.T)
+                J_users.append(Psi[::every].transpose(0, 2, 1) @ JPsi[::every])
+        self.m, self.v = m[:P], np.maximum(v[:P], MIN_VARIANCE)
+        self.cavity_m, self.cavity_v = cavity(self.m, self.v, self.batch.lam, self.batch.eta)
+        if stats is not None:
+            stats.log_evidence += self._label_evidence()
+            if J_users:
+                stats.J_users = np.concatenate(J_users)
+
+    def prior_blocks(self, post: Posterior) -> list[FloatArray]:
+        """D K D' of each block."""
+        if self.K_of is not post.prior or not self.K_blocks:
+            self.K_of, self.K_blocks = post.prior, [block.prior(post.prior.K) for block in self.blocks]
+        return self.K_blocks
+
+    def _label_evidence(self) -> float:
+        """Sum over labels of log Z_tilted - log of the integral of the site under the cavity."""
+        a, lam, eta = self.sharpness, self.batch.lam, self.batch.eta
+        log_z, _, _ = tilted_moments(
+            self.cavity_m * a, self.cavity_v * a**2, self.batch.y, self.batch.weight, self.margin
         )
+        return float((log_z - log_site_integral(self.cavity_m, self.cavity_v, lam, eta)).sum())
 
-    def copy(self) -> Users:
-        """The same users, independent of these."""
-        return Users(self.W.copy(), self.Omega.copy(), self.g.copy())
+    def update_sites(self, damping: float, ratio: FloatArray | float = 1.0) -> None:
+        """Match each label's moments under its cavity.
 
-    @property
-    def variances(self) -> FloatArray:
-        """(U, C) the diagonals of Omega."""
-        return np.asarray(np.einsum("ucc->uc", self.Omega))
+        `ratio` of new to old prior variance of z transports the cavity after a step of the hyperparameters.
+        """
+        m, v = self.cavity_m * np.sqrt(ratio), self.cavity_v * ratio
+        lam, eta = matched_site(m, v, self.batch.y, self.batch.weight, self.sharpness, self.margin)
+        self.batch.lam = (1.0 - damping) * self.batch.lam + damping * lam
+        self.batch.eta = (1.0 - damping) * self.batch.eta + damping * eta
 
-    @property
-    def total_covariance(self) -> FloatArray:
-        """(C, C) the sum of Omega over users."""
-        return np.asarray(self.Omega.sum(axis=0))
+    def scores(self, post: Posterior) -> FloatArray:
+        """D' alpha of each user (B, N)."""
+        out = np.zeros((len(self.groups.users), post.n_items))
+        for solution in self.solutions:
+            solution.block.add_user_rows(out, self.alpha(solution, post))
+        return out
 
-    @property
-    def energy(self) -> FloatArray:
-        """(C,) sum over users of E[w^2]."""
-        return np.asarray((self.W**2).sum(axis=0) + self.variances.sum(axis=0))
+    def expected_scores(self, post: Posterior) -> FloatArray:
+        """The sum over users of D' (J - J Y J) D: what D' alpha alpha' D is expected to be."""
+        out = np.zeros((post.n_items, post.n_items))
+        for solution in self.solutions:
+            J = solution.J
+            solution.block.add_matrix(out, J - J @ solution.block.prior(post.S_t) @ J)
+        return 0.5 * (out + out.T)
 
-
-@dataclass
-class KeptMeans(Users):
-    """Users of whom only the means are kept: Omega and g are empty, and made again from the labels when needed."""
-
-    total: FloatArray  # (C, C)
-
-    @property
-    def total_covariance(self) -> FloatArray:
-        return self.total
-
-
-def weights_given_items(
-    e: FloatArray, V: FloatArray, lam: FloatArray, target: FloatArray, s_w: FloatArray, g: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean (k, C) and covariance (k, C, C) of the weights of k users with n labels each, and e^T Omega e (k, n).
-
-    eq:Sigma and eq:what. Departure: Omega_u is full over components, not diagonal, and exact given the
-    items. See test_the_user_step_equals_dense_algebra and test_joint_users_predict_better_than_separate_ones.
-    """
-    h = s_w + (lam[:, None, :] @ V)[:, 0]
-    shift = (target[:, None, :] @ e)[:, 0] + s_w * g
-    Omega, spread = few_labels(e, lam, h) if e.shape[1] < e.shape[2] else many_labels(e, lam, h)
-    return (Omega @ shift[:, :, None])[:, :, 0], Omega, spread
+    def excess(self, post: Posterior, expected: FloatArray | None = None) -> FloatArray:
+        """The sum over users of D' (alpha alpha' + J Y J - J) D: twice the gradient of the evidence in A."""
+        Z = self.scores(post)
+        return np.asarray(Z.T @ Z - (self.expected_scores(post) if expected is None else expected))
 
 
-def few_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Omega = (diag(h) + e^T Lam e)^-1 through an n x n inverse, and e Omega e^T on its diagonal.
-
-    With a = Lam^1/2 e, a Omega = (I + a diag(1/h) a^T)^-1 a diag(1/h): one product serves both.
-    """
-    _, n, C = e.shape
-    root = np.sqrt(np.maximum(lam, LEAST_PRECISION))[:, :, None]
-    a = root * e
-    ah = a / h[:, None, :]
-    G = ah @ a.swapaxes(1, 2)
-    G[:, np.arange(n), np.arange(n)] += 1.0
-    a_Omega: FloatArray = np.linalg.inv(G) @ ah
-    Omega: FloatArray = ah.swapaxes(1, 2) @ -a_Omega
-    Omega[:, np.arange(C), np.arange(C)] += 1.0 / h
-    return Omega, np.asarray(np.einsum("knc,knc->kn", e, a_Omega) / root[:, :, 0])
+def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(I + W G)^-1, J = (I + W G)^-1 W and log |I + W G|; W is a matrix, or a diagonal in label space."""
+    q = G.shape[1]
+    B = (W[:, :, None] * G) if W.ndim == 2 else W @ G
+    B[:, np.arange(q), np.arange(q)] += 1.0
+    R_t = np.linalg.inv(B)
+    J = R_t * W[:, None, :] if W.ndim == 2 else R_t @ W
+    return np.asarray(R_t), 0.5 * (J + J.transpose(0, 2, 1)), np.asarray(np.linalg.slogdet(B)[1])
 
 
-def many_labels(e: FloatArray, lam: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The same through a C x C inverse."""
-    C = e.shape[2]
-    precision = e.swapaxes(1, 2) @ (lam[:, :, None] * e)
-    precision[:, np.arange(C), np.arange(C)] += h
-    Omega: FloatArray = np.asarray(np.linalg.inv(precision))
-    return Omega, np.asarray(((e @ Omega) * e).sum(axis=2))
+def times_vector(M: FloatArray, x: FloatArray) -> FloatArray:
+    """M x for each user."""
+    return np.asarray((M @ x[:, :, None])[:, :, 0])
 
 
-def update_bucket(
-    bucket: Bucket,
-    ledger: Ledger,
-    pairs: PairMoments,
-    sites: tuple[FloatArray, FloatArray],
-    s_w: FloatArray,
-    users: Users,
-    moments: tuple[FloatArray, FloatArray],
-) -> None:
-    """The weights of one bucket of users and the moments of their labels' z, in place."""
-    lam, tau = sites
-    m, v = moments
-    q = ledger.q[bucket.slots]
-    d_0, V_0 = pairs.d[:, 0][q], pairs.V[:, 0][q]
-    e, V = np.take(pairs.e, q, axis=0), np.take(pairs.V_taste, q, axis=0)
-    lam_u, tau_u = lam[bucket.slots], tau[bucket.slots]
-    own = s_w if s_w.ndim == 1 else s_w[bucket.users]
-    W, Omega, spread = weights_given_items(e, V, lam_u, tau_u - lam_u * d_0, own, users.g[bucket.users])
-    users.W[bucket.users] = W
-    users.Omega[bucket.users] = Omega
-    second = W * W + np.einsum("ucc->uc", Omega)
-    m[bucket.slots] = d_0 + (e @ W[:, :, None])[:, :, 0]
-    v[bucket.slots] = V_0 + (V @ second[:, :, None])[:, :, 0] + spread
-
-
-def user_step(
-    ledger: Ledger,
-    pairs: PairMoments,
-    sites: tuple[FloatArray, FloatArray],
-    s_w: FloatArray,
-    users: Users,
-    moments: tuple[FloatArray, FloatArray],
-    buckets: Iterable[Bucket] | None = None,
-) -> None:
-    """Exact weights of all users (or those in these buckets), and the moments m, v of z for their labels.
-
-    `s_w` is the prior precision of the weights: (C,) of everybody, or (U, C) of each user.
-    """
-    m, v = moments
-    C = s_w.shape[-1]
-    if C == 0:
-        m[:] = pairs.d[ledger.q, 0]
-        v[:] = pairs.V[ledger.q, 0]
-        return
-    for bucket in ledger.buckets if buckets is None else buckets:
-        for chunk in bucket.chunks(C):
-            update_bucket(chunk, ledger, pairs, sites, s_w, users, moments)
-
-
-def present_moments(ledger: Ledger, pairs: PairMoments, users: Users) -> tuple[FloatArray, FloatArray]:
-    """m and v of every label's z under items and users as they stand, nothing moved."""
-    m, v = np.zeros(ledger.n_labels + 1), np.zeros(ledger.n_labels + 1)
-    for bucket in ledger.buckets:
-        for chunk in bucket.chunks(max(users.W.shape[1], 1)):
-            q, W, Omega = ledger.q[chunk.slots], users.W[chunk.users], users.Omega[chunk.users]
-            e, second = pairs.e[q], W * W + np.einsum("ucc->uc", Omega)
-            m[chunk.slots] = pairs.d[:, 0][q] + (e @ W[:, :, None])[:, :, 0]
-            spread = (pairs.V_taste[q] @ second[:, :, None])[:, :, 0]
-            v[chunk.slots] = pairs.V[:, 0][q] + spread + ((e @ Omega) * e).sum(axis=2)
-    return m, v
-
-
-def reset_without_labels(ledger: Ledger, users: Users, s_w: FloatArray) -> None:
-    """Users without labels are at their prior, which may have moved."""
-    absent: IntArray = np.flatnonzero(ledger.counts == 0)
-    if len(absent) and s_w.shape[-1]:
-        users.W[absent] = users.g[absent]
-        own = s_w if s_w.ndim == 1 else s_w[absent]
-        users.Omega[absent] = np.eye(s_w.shape[-1]) / own[..., None]
+def trace_of(A: FloatArray, B: FloatArray) -> float:
+    """Sum over users of tr(A B)."""
+    return float(np.einsum("bij,bji->", A, B))

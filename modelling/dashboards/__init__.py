@@ -1,1 +1,1 @@
-"""What a page shows, as frozen facts. One module per page; each reads one snapshot and only that one."""
+"""What each researcher page shows: one module per page, a frozen dataclass of facts and its figures."""

@@ -1,4 +1,4 @@
-"""What can be exported, and what has become of files that were asked for."""
+"""The exports page: the tables and formats on offer, and the files requested so far."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,10 +7,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from annotation.models import Project
-from modelling.exporting.catalogue import TITLES
-from modelling.exporting.exchange import EXCHANGES
-from modelling.exporting.formats import FORMATS
-from modelling.exporting.keeping import KEPT, old
+from annotation.services.verification.checkpoints import Checkpoint, sign_checkpoint
+from modelling.exports.catalogue import TITLES
+from modelling.exports.formats import FORMATS
+from modelling.exports.interchange import INTERCHANGE_FORMATS
+from modelling.exports.storage import RETENTION, expired_jobs
 from modelling.models import ExportJob
 
 SHOWN = 20
@@ -19,13 +20,13 @@ NAMES = {"csv": "CSV", "json": "JSON", "jsonl": "JSON lines", "parquet": "Parque
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A file that somebody asked for."""
+class RequestedFile:
+    """A file that a user requested."""
 
     job: ExportJob
     title: str
     percent: int | None
-    words: str
+    message: str
     until: datetime | None
 
     @property
@@ -42,24 +43,26 @@ class ExportsPage:
     tables: list[tuple[str, Any]]
     formats: dict[str, str]
     others: dict[str, Any]
-    asked: list[Asked]
-    kept_days: int = KEPT.days
+    files: list[RequestedFile]
+    checkpoint: Checkpoint | None
+    kept_days: int = RETENTION.days
 
 
 def exports_page(project: Project) -> ExportsPage:
-    jobs = ExportJob.objects.filter(project=project).exclude(pk__in=old())
-    asked = [_asked(job) for job in jobs[:SHOWN]]
-    return ExportsPage(list(TITLES.items()), {name: NAMES[name] for name in FORMATS}, EXCHANGES, asked)
+    jobs = ExportJob.objects.filter(project=project).exclude(pk__in=expired_jobs())
+    files = [_requested_file(job) for job in jobs[:SHOWN]]
+    formats = {name: NAMES[name] for name in FORMATS}
+    return ExportsPage(list(TITLES.items()), formats, INTERCHANGE_FORMATS, files, sign_checkpoint(project))
 
 
-def _asked(job: ExportJob) -> Asked:
+def _requested_file(job: ExportJob) -> RequestedFile:
     share = job.progress.get("share") if job.state == State.RUNNING else None
-    words = _(job.words) if job.words else ""
-    until = job.ended_at + KEPT if job.ended_at else None
-    return Asked(job, title_of(job.what), int(100 * share) if share else None, words, until)
+    message = _(job.message) if job.message else ""
+    until = job.ended_at + RETENTION if job.ended_at else None
+    return RequestedFile(job, export_title(job.what), int(100 * share) if share else None, message, until)
 
 
-def title_of(what: str) -> str:
+def export_title(what: str) -> str:
     if what in TITLES:
         return str(TITLES[what])
-    return str(EXCHANGES[what].title) if what in EXCHANGES else _("Archive")
+    return str(INTERCHANGE_FORMATS[what].title) if what in INTERCHANGE_FORMATS else _("Archive")

@@ -1,6 +1,6 @@
-"""One item: its score over the versions, who likes it more or less than the crowd, and who judged it how."""
+"""The page of one item: its score in each version, the workers who rate it above or below the crowd, its judgements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +10,29 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Project, Worker
-from modelling.dashboards.addresses import workers_at
-from modelling.dashboards.answers import Ints, chances, learned_from
-from modelling.dashboards.axes import Axes, Axis, axes_of
-from modelling.dashboards.neighbours import NEIGHBOURS, Neighbour, most_alike
-from modelling.dashboards.pictures import Picture, Table, axis, error_bars, numbers, plain
+from modelling.dashboards.common.figures import Figure, FigureTable, axis, error_bars, escape_label, rounded
+from modelling.dashboards.common.judgements import Ints, predict_pairs
+from modelling.dashboards.common.query import worker_urls
+from modelling.dashboards.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.ranking import Z_95
-from modelling.snapshots import Fitted
+from modelling.training.components import ComponentAxes, ComponentAxis, load_component_axes
+from modelling.training.ranking import Z_95
+from modelling.training.snapshots import FittedModel
+from modelling.training.votes import ItemVotes, get_votes, training_judgements
 
-MOST_VERSIONS = 200  # in the history, the newest ones
-PEOPLE = 5  # on either side
-ANSWERS_PER_PAGE = 50
-ANSWER_COLUMNS = [
+MAX_VERSIONS = 200  # in the history, the newest ones
+MAX_NEIGHBOURS = 5
+WORKERS_PER_SIDE = 5
+JUDGEMENTS_PER_PAGE = 25
+JUDGEMENT_COLUMNS = [
     "worker", "against", "answer", "probability_own", "probability_crowd", "sequence", "version", "as_of_seq",
+    "probability_random_worker", "note",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Liking:
-    """How a worker probably scores the item; `difference` is from the consensus. Each with its uncertainty."""
+class WorkerScore:
+    """A worker's predicted score of the item, and its difference from the consensus, with standard deviations."""
 
     worker: Worker
     mean: float
@@ -39,70 +42,85 @@ class Liking:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where the item lies on one component in use."""
-
-    axis: Axis
+class ComponentValue:
+    axis: ComponentAxis
     value: float
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One judgement of the item. Probabilities are of preferring it to the other one."""
+class Neighbour:
+    """A ranked item with a similar text."""
+
+    score: ConsensusScore
+    similarity: float
+
+
+@dataclass(frozen=True)
+class ItemJudgement:
+    """One judgement of the item; `own` and `crowd` are probabilities of preferring it to the other item."""
 
     worker: Worker
     against: Item
-    said: str
+    outcome: str
     own: float
     crowd: float
+    typical: float
     sequence: int
+    note: str = ""  # the reason that the worker wrote
 
     @property
-    def words(self) -> str:
-        return {"this": _("preferred this"), "other": _("preferred the other"), "tie": _("equally good")}[self.said]
+    def outcome_label(self) -> str:
+        labels = {"this": _("preferred this item"), "other": _("preferred the other"), "tie": _("equally good")}
+        return labels[self.outcome]
 
 
 @dataclass(frozen=True)
 class ItemPage:
-    score: ConsensusScore | None
-    n_items: int
+    score: RankedEntry | None
+    old_rank_intervals: bool
+    votes: ItemVotes
     history: list[ConsensusScore]
-    standings: list[Standing]
-    more: list[Liking]
-    less: list[Liking]
+    component_values: list[ComponentValue]
+    above: list[WorkerScore]
+    below: list[WorkerScore]
     neighbours: list[Neighbour]
-    answers: list[Answer]
+    judgements: list[ItemJudgement]
     page: Page
-    pictures: list[Picture]
+    figures: list[Figure]
 
     @property
-    def likings(self) -> list[tuple[str, list[Liking]]]:
-        return [(_("More than the crowd"), self.more), (_("Less than the crowd"), self.less)]
+    def has_notes(self) -> bool:
+        return any(judgement.note for judgement in self.judgements)
+
+    @property
+    def worker_scores(self) -> list[tuple[str, list[WorkerScore]]]:
+        return [(_("Rate it higher than the crowd"), self.above), (_("Rate it lower than the crowd"), self.below)]
 
 
-def item_page(snapshot: ModelSnapshot, item: Item, number: int) -> ItemPage | None:
-    """What a version knows of an item; None where it has never met it."""
-    axes = axes_of(snapshot)
-    place = axes.fitted.item_at.get(item.pk)
-    if place is None:
+def item_page(snapshot: ModelSnapshot, item: Item, page_number: str = "") -> ItemPage | None:
+    """Facts about an item in a version; None if the version does not include it."""
+    axes = load_component_axes(snapshot)
+    position = axes.fitted.item_index.get(item.pk)
+    if position is None:
         return None
     history = score_history(snapshot, item)
-    score = history[-1] if history and history[-1].snapshot_id == snapshot.pk else None
-    more, less = likings(axes, place)
-    page = Paginator(judgements_of(snapshot, item), ANSWERS_PER_PAGE).get_page(number)
-    pictures = [history_picture(history)] if history else []
-    pictures += [people_picture(more, less, item.project)] if more or less else []
+    above, below = extreme_workers(axes, position)
+    score = ranked_entries(snapshot).get(item.pk)
+    page = Paginator(item_judgements(snapshot, item), JUDGEMENTS_PER_PAGE).get_page(page_number)
+    figures = [history_figure(history)] if history else []
+    figures += [workers_figure(above, below, item.project)] if above or below else []
     return ItemPage(
         score=score,
-        n_items=snapshot.scores.count(),
+        old_rank_intervals=has_old_rank_intervals(snapshot, [score] if score else []),
+        votes=get_votes(snapshot).of(item.pk),
         history=history[::-1],
-        standings=[Standing(axes.axes[row], float(axes.items[row, place])) for row in axes.used],
-        more=more,
-        less=less,
-        neighbours=neighbours(snapshot, axes.fitted, place),
-        answers=answers(axes.fitted, item, list(page)),
+        component_values=[ComponentValue(axes.axes[row], float(axes.items[row, position])) for row in axes.strongest],
+        above=above,
+        below=below,
+        neighbours=find_neighbours(snapshot, axes.fitted, position),
+        judgements=with_predictions(axes.fitted, item, list(page)),
         page=page,
-        pictures=pictures,
+        figures=figures,
     )
 
 
@@ -112,95 +130,111 @@ def score_history(snapshot: ModelSnapshot, item: Item) -> list[ConsensusScore]:
         item=item, snapshot__project=snapshot.project_id, snapshot__number__lte=snapshot.number
     )
     newest = scores.select_related("snapshot").defer("snapshot__diagnostics").order_by("-snapshot__number")
-    return list(newest[:MOST_VERSIONS])[::-1]
+    return list(newest[:MAX_VERSIONS])[::-1]
 
 
-def likings(axes: Axes, place: int) -> tuple[list[Liking], list[Liking]]:
-    """The workers who probably like the item most above, and most below, what the consensus says."""
+def extreme_workers(axes: ComponentAxes, position: int) -> tuple[list[WorkerScore], list[WorkerScore]]:
+    """The workers whose predicted scores are furthest above, and furthest below, the consensus."""
     model, ids = axes.fitted.model, axes.fitted.worker_ids
-    if not axes.axes or not len(ids):
+    if not model.n_components or not len(ids):
         return [], []
-    items = np.array([place])
-    consensus = float(model.predict_consensus(items=items)[0])
-    mean = model.predict_utilities(items=items)[0]
+    items = np.array([position])
+    consensus = float(axes.fitted.consensus[position])
+    mean = model.predict_utilities(items=items, among=axes.fitted.centre)[0]
     order = np.argsort(consensus - mean, kind="stable")
-    sides = order[mean[order] > consensus][: 2 * PEOPLE], order[mean[order] < consensus][::-1][: 2 * PEOPLE]
-    workers = Worker.objects.that_may_be_told().in_bulk(ids[np.concatenate(sides)].tolist())  # some may be gone
-    chosen = [[u for u in side.tolist() if int(ids[u]) in workers][:PEOPLE] for side in sides]
-    sd = _uncertainty(axes.fitted, np.array([*chosen[0], *chosen[1]], dtype=np.int64), items)
-    found = [
-        [Liking(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1]) for u in side]
+    candidates = 2 * WORKERS_PER_SIDE  # some may have been erased
+    sides = order[mean[order] > consensus][:candidates], order[mean[order] < consensus][::-1][:candidates]
+    workers = Worker.objects.visible().in_bulk(ids[np.concatenate(sides)].tolist())
+    chosen = [[u for u in side.tolist() if int(ids[u]) in workers][:WORKERS_PER_SIDE] for side in sides]
+    sd = _standard_deviations(axes.fitted, np.array([*chosen[0], *chosen[1]], dtype=np.int64), items)
+    above, below = (
+        [
+            WorkerScore(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1])
+            for u in side
+        ]
         for side in chosen
-    ]
-    return found[0], found[1]
+    )
+    return above, below
 
 
-def _uncertainty(fitted: Fitted, users: Ints, item: Ints) -> dict[int, tuple[float, float]]:
-    """By worker, how unsure their score of the item is, and how unsure its difference from the consensus."""
-    among = fitted.ranked if len(fitted.ranked) else None
+def _standard_deviations(fitted: FittedModel, users: Ints, item: Ints) -> dict[int, tuple[float, float]]:
+    """By worker: the standard deviation of their score and of its difference from the consensus."""
+    among = fitted.centre
     own = fitted.model.predict_utilities(users=users, items=item, return_std=True, among=among)[1][0]
-    difference = fitted.model.predict_differences(users=users, items=item, among=among)[1][0]
+    difference = fitted.model.predict_tastes(users=users, items=item, among=among)[1][0]
     return dict(zip(users.tolist(), zip(own.tolist(), difference.tolist(), strict=True), strict=True))
 
 
-def neighbours(snapshot: ModelSnapshot, fitted: Fitted, place: int) -> list[Neighbour]:
-    """The ranked items that read most like this one."""
-    alike = fitted.model.similarity(np.array([place]))[0]
-    order = [int(at) for at in np.argsort(-alike, kind="stable") if at != place and alike[at] > 0]
-    ids = {int(fitted.item_ids[at]): float(alike[at]) for at in order[: 2 * NEIGHBOURS]}  # some may be switched off
+def find_neighbours(snapshot: ModelSnapshot, fitted: FittedModel, position: int) -> list[Neighbour]:
+    """The ranked items whose texts are most similar to this one."""
+    similarity = fitted.model.similarity(np.array([position]))[0]
+    order = [int(at) for at in np.argsort(-similarity, kind="stable") if at != position and similarity[at] > 0]
+    nearest = order[: 2 * MAX_NEIGHBOURS]  # some may be inactive
+    ids = {int(fitted.item_ids[at]): float(similarity[at]) for at in nearest}
     scores = snapshot.scores.filter(item__in=ids).select_related("item", "item__project")
-    return most_alike(scores, [ids[score.item_id] for score in scores])
+    return most_similar(scores, [ids[score.item_id] for score in scores])
 
 
-def judgements_of(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":
-    """Of the item, the newest first."""
-    given = learned_from(snapshot).filter(Q(item_lo=item) | Q(item_hi=item))
-    return given.select_related("worker", "item_lo", "item_hi").order_by("-sequence")
+def most_similar(scores: Iterable[ConsensusScore], similarity: Iterable[float]) -> list[Neighbour]:
+    """The items with a positive similarity, most similar first."""
+    pairs = zip(scores, similarity, strict=True)
+    found = [Neighbour(score, float(value)) for score, value in pairs if value > 0]
+    return sorted(found, key=lambda each: (-each.similarity, each.score.rank))[:MAX_NEIGHBOURS]
 
 
-def answers(fitted: Fitted, item: Item, given: list[Judgement]) -> list[Answer]:
-    """These judgements with what was to be expected of them."""
-    worker_at, item_at = fitted.worker_at, fitted.item_at
-    others = [each.item_hi if each.item_lo_id == item.pk else each.item_lo for each in given]
+def item_judgements(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":
+    """The item's judgements in this version, newest first."""
+    judgements = training_judgements(snapshot).filter(Q(item_lo=item) | Q(item_hi=item))
+    return judgements.select_related("worker", "item_lo", "item_hi", "note").order_by("-sequence")
+
+
+def with_predictions(fitted: FittedModel, item: Item, judgements: list[Judgement]) -> list[ItemJudgement]:
+    """Add the predicted probabilities to the item's judgements."""
+    worker_at, item_at = fitted.worker_index, fitted.item_index
+    others = [each.item_hi if each.item_lo_id == item.pk else each.item_lo for each in judgements]
     pairs = [
         (each, other)
-        for each, other in zip(given, others, strict=True)
+        for each, other in zip(judgements, others, strict=True)
         if each.worker_id in worker_at and other.pk in item_at
     ]
     u = np.array([worker_at[each.worker_id] for each, _other in pairs], dtype=np.int64)
     b = np.array([item_at[other.pk] for _each, other in pairs], dtype=np.int64)
-    expected = chances(fitted, u, np.full(len(pairs), item_at[item.pk]), b)
-    rows = zip(pairs, expected.own, expected.crowd, strict=True)
+    predicted = predict_pairs(fitted, u, np.full(len(pairs), item_at[item.pk]), b)
+    probabilities = np.column_stack((predicted.own, predicted.crowd, predicted.typical)).tolist()
     return [
-        Answer(each.worker, other, _said(each, item), float(own), float(crowd), each.sequence)
-        for (each, other), own, crowd in rows
+        ItemJudgement(each.worker, other, _outcome(each, item), own, crowd, typical, each.sequence, _note(each))
+        for (each, other), (own, crowd, typical) in zip(pairs, probabilities, strict=True)
     ]
 
 
-def _said(judgement: Judgement, item: Item) -> str:
+def _note(judgement: Judgement) -> str:
+    return judgement.note.text if hasattr(judgement, "note") else ""
+
+
+def _outcome(judgement: Judgement, item: Item) -> str:
     if judgement.choice == Judgement.Choice.TIE:
         return "tie"
     is_lo = judgement.item_lo_id == item.pk
     return "this" if (judgement.choice == Judgement.Choice.LO) == is_lo else "other"
 
 
-def answer_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
-    """All judgements of the item with what was to be expected, for a file."""
-    fitted = axes_of(snapshot).fitted
-    if item.pk not in fitted.item_at:
+def judgement_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
+    """All judgements of the item with their predictions, for a file with JUDGEMENT_COLUMNS."""
+    fitted = load_component_axes(snapshot).fitted
+    if item.pk not in fitted.item_index:
         return
-    for each in answers(fitted, item, list(judgements_of(snapshot, item))):
-        facts = [each.worker.code, each.against.key, each.said, each.own, each.crowd, each.sequence]
-        yield [*facts, snapshot.number, snapshot.last_sequence]
+    for each in with_predictions(fitted, item, list(item_judgements(snapshot, item))):
+        facts = [each.worker.code, each.against.key, each.outcome, each.own, each.typical, each.sequence]
+        yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note]
 
 
-def history_picture(history: list[ConsensusScore]) -> Picture:
-    """The score with its 95 % interval, version by version."""
+def history_figure(history: list[ConsensusScore]) -> Figure:
+    """The score with its 95 % interval in each version."""
     trace = {
         "type": "scatter",
         "mode": "lines+markers",
         "x": [score.snapshot.number for score in history],
-        "y": numbers(score.mean for score in history),
+        "y": rounded(score.mean for score in history),
         "error_y": error_bars(Z_95 * score.sd for score in history),
         "line": {"color": "--accent", "width": 1.5},
         "marker": {"color": "--accent", "size": 6},
@@ -208,45 +242,40 @@ def history_picture(history: list[ConsensusScore]) -> Picture:
         "hovertemplate": "<b>%{x}</b> (%{text})<br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
     }
     first, last = history[0], history[-1]
-    words = _("Score from %(first).2f in version %(a)d to %(last).2f in version %(b)d.") % {
+    description = _("Score from %(first).2f in version %(a)d to %(last).2f in version %(b)d.") % {
         "first": first.mean, "a": first.snapshot.number, "last": last.mean, "b": last.snapshot.number,
     }  # fmt: skip
     layout = {
         "xaxis": axis(_("Version"), type="category", showgrid=False), "yaxis": axis(_("Score")), "showlegend": False,
     }  # fmt: skip
-    columns = [_("Version"), _("Judgements in all"), _("Score"), "sd", _("Rank"), _("Judgements of it")]
+    columns = [_("Version"), _("Judgements in total"), _("Score"), _("SD"), _("Rank"), _("Judgements of this item")]
     rows = [
-        [
-            each.snapshot.number,
-            each.snapshot.included,
-            round(each.mean, 4),
-            round(each.sd, 4),
-            each.rank,
-            each.judgements,
-        ]
+        [each.snapshot.number, each.snapshot.included, *rounded((each.mean, each.sd)), each.rank, each.judgements]
         for each in history[::-1]
     ]
-    title = _("Score over versions, 95 % interval")
-    return Picture("history", title, words, [trace], layout, height=340, table=Table(columns, rows))
+    title = _("Score by version, 95 % interval")
+    return Figure("history", title, description, [trace], layout, height=340, table=FigureTable(columns, rows))
 
 
-def people_picture(more: list[Liking], less: list[Liking], project: Project) -> Picture:
-    """The workers at both ends with their 95 % intervals; 0 is the crowd."""
-    people = more + less[::-1]
+def workers_figure(above: list[WorkerScore], below: list[WorkerScore], project: Project) -> Figure:
+    """The workers furthest from the consensus with 95 % intervals; 0 is the consensus."""
+    workers = above + below[::-1]
     trace = {
         "type": "scatter",
         "mode": "markers",
-        "y": [plain(each.worker.code) for each in people],
-        "x": numbers(each.difference for each in people),
-        "error_x": error_bars(Z_95 * each.difference_sd for each in people),
-        "marker": {"color": ["--c1" if each.difference > 0 else "--c2" for each in people], "size": 9},
-        "customdata": workers_at(project, [each.worker.code for each in people]),
+        "y": [escape_label(each.worker.code) for each in workers],
+        "x": rounded(each.difference for each in workers),
+        "error_x": error_bars(Z_95 * each.difference_sd for each in workers),
+        "marker": {"color": ["--c1" if each.difference > 0 else "--c2" for each in workers], "size": 9},
+        "customdata": worker_urls(project, [each.worker.code for each in workers]),
         "hovertemplate": "<b>%{y}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
     }
-    words = _("Predicted difference from the crowd of %(n)d workers, with 95 %% intervals.") % {"n": len(people)}
+    description = _("Predicted difference from the consensus of %(n)d workers, with 95 %% intervals.") % {
+        "n": len(workers)
+    }
     layout = {
-        "xaxis": axis(_("Difference"), zeroline=True),
+        "xaxis": axis(_("Difference from the consensus"), zeroline=True),
         "yaxis": {"autorange": "reversed", "type": "category"},
         "showlegend": False,
     }
-    return Picture("people", _("Who likes it more, who less"), words, [trace], layout, height=340)
+    return Figure("people", _("Workers who rate it differently"), description, [trace], layout, height=340)

@@ -1,54 +1,97 @@
-"""The consensus ranking: what the crowd agrees on, how sure that is, and what divides people."""
+"""The ranking page: consensus scores with intervals, tiers, polarisation, and the two figures above the table."""
 
+import re
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
 from django.core.paginator import Page, Paginator
-from django.db.models import F, Max, Min, Q, QuerySet
+from django.db.models import Q
+from django.db.models.functions import Left
 from django.http import QueryDict
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from scipy.special import ndtr
 
-from modelling.arrays import Damaged
-from modelling.dashboards.pictures import Picture
-from modelling.dashboards.ranking_pictures import MOST_DRAWN, pictures_of
-from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.ranking import Z_95
-from modelling.snapshots import item_positions, load_fitted
+from annotation.models import Item, Project
+from modelling.dashboards.common.figures import (
+    DIGITS,
+    MAX_HOVER_LENGTH,
+    Figure,
+    Trace,
+    axis,
+    error_bars,
+    escape_label,
+    rank_axis,
+    rounded,
+    truncate,
+)
+from modelling.dashboards.common.query import item_urls, search_term
+from modelling.dashboards.model_against_votes import Disagreement, find_disagreements
+from modelling.dashboards.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
+from modelling.models import ModelSnapshot
+from modelling.training.array_store import DamagedArrays
+from modelling.training.ranking import Z_95
+from modelling.training.snapshots import load_fitted_model
+from modelling.training.votes import ItemVotes, Votes, get_votes
 
-PER_PAGE = 100
-WIDTH = 200  # of the interval picture in the table, in its own units
-ORDERS = {
-    "rank": (gettext_lazy("best first"), ["rank"]),
-    "divides": (gettext_lazy("divides people most"), ["-polarisation", "rank"]),
-    "unsure": (gettext_lazy("least sure"), ["-sd", "rank"]),
-    "judgements": (gettext_lazy("most judgements"), ["-judgements", "rank"]),
-    "fewest": (gettext_lazy("fewest judgements"), ["judgements", "rank"]),
+PER_PAGE = 25
+MAX_POINTS = 1000  # in a figure
+MAX_LABELLED = 40  # items of a figure that names each of them
+MAX_LABEL = 36  # characters
+LABELLED_ENDS = 3  # items named at each end of a larger figure
+INTERVAL_WIDTH = 200  # of the interval drawing in each table row, in SVG units
+MAX_PARTS = 50  # to choose from
+MERGED = "merged"
+
+
+def _position(entry: RankedEntry) -> tuple[float, float]:
+    """By part and rank. Items without a rank come last; a list with ranks for all items is one part."""
+    return (inf, 0.0) if entry.rank is None else (float(entry.list_number), float(entry.rank))
+
+
+ORDERS: dict[str, tuple[Any, Callable[[RankedEntry], Any]]] = {
+    "rank": (gettext_lazy("best first"), _position),
+    "divides": (gettext_lazy("most divisive first"), lambda each: (-each.polarisation, _position(each))),
+    "unsure": (gettext_lazy("least certain first"), lambda each: (-each.sd, _position(each))),
+    "judgements": (gettext_lazy("most judgements"), lambda each: (-each.judgements, _position(each))),
+    "fewest": (gettext_lazy("fewest judgements"), lambda each: (each.judgements, _position(each))),
 }
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the address asks for. Anything unknown means what the plain page shows."""
+class RankingQuery:
+    """Query parameters of the page; unknown values give the defaults.
+
+    `part` is the number of a part of the comparison graph, or MERGED for one list of all parts.
+    """
 
     group: str = ""
-    words: str = ""
+    search: str = ""
     order: str = "rank"
-    page: int = 1
+    page: str = ""
+    part: str = ""
 
     @classmethod
-    def of(cls, query: QueryDict) -> "Asked":
-        page, order = query.get("page", "1"), query.get("sort", "rank")
-        number = int(page) if page.isdecimal() and len(page) < 6 else 1
-        words = query.get("q", "").replace("\0", "").strip()[:200]
-        group = query.get("group", "").replace("\0", "")
-        return cls(group, words, order if order in ORDERS else "rank", number)
+    def parse(cls, query: QueryDict) -> "RankingQuery":
+        order, group = query.get("sort", "rank"), query.get("group", "").replace("\0", "")
+        part = query.get("part", "")
+        known = part if part == MERGED or re.fullmatch("[1-9][0-9]{0,8}", part) else ""
+        order = order if order in ORDERS else "rank"
+        return cls(group, search_term(query, "q"), order, query.get("page", ""), known)
+
+    @property
+    def merged(self) -> bool:
+        return self.part == MERGED
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % interval, as positions in a picture of the given width."""
+    """A mean with its 95 % interval, in SVG units."""
 
     low: float
     mean: float
@@ -60,110 +103,269 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Row:
-    """`tier` counts groups of items that their rank intervals tell apart; `above_next` is how sure the order is."""
+class RankingRow:
+    """One item; `above_next` is the probability that it is better than the next one in the table."""
 
-    score: ConsensusScore
+    score: RankedEntry
+    item: Item
     interval: Interval
-    tier: int
     above_next: float | None
+    votes: ItemVotes
 
 
 @dataclass(frozen=True)
 class RankingPage:
-    asked: Asked
-    rows: list[Row]
+    """One page of the ranking. `n_parts` counts the parts of the comparison graph in the whole version."""
+
+    query: RankingQuery
+    rows: list[RankingRow]
     page: Page
     groups: list[str]
+    parts: list[tuple[str, str]]
+    n_parts: int
     zero: float
     n_items: int
     n_tiers: int
-    pictures: list[Picture]
+    figures: list[Figure]
+    disagreements: list[Disagreement]
+    old_rank_intervals: bool
 
     @property
     def orders(self) -> list[tuple[str, Any]]:
-        return [(name, words) for name, (words, _columns) in ORDERS.items()]
+        return [(name, label) for name, (label, _key) in ORDERS.items()]
+
+    @property
+    def several_parts(self) -> bool:
+        return self.n_parts > 1
 
     @property
     def drawn(self) -> int | None:
-        """How many of the items, the best ones, the pictures show; None if that is all of them."""
-        return MOST_DRAWN if self.page.paginator.count > MOST_DRAWN else None
+        """How many of the best items the figures show; None if all of them."""
+        return MAX_POINTS if self.page.paginator.count > MAX_POINTS else None
 
 
-def ranking_page(snapshot: ModelSnapshot, asked: Asked, *, linked: bool = True) -> RankingPage:
-    """One page of the ranking, searched and sorted as asked; the pictures in all rows share one axis.
+def ranking_page(snapshot: ModelSnapshot, query: RankingQuery, *, linked: bool = True) -> RankingPage:
+    """One page of the ranking, searched and sorted by the query.
 
-    Points of the pictures lead to their items, unless the reader may not go there: nor are keys told then, or searched.
+    With `linked`, points of the figures link to their items. The public ranking has no such links, and neither shows
+    nor searches the researcher's keys.
     """
-    everything = snapshot.scores.all()
-    tiers = tiers_of(snapshot)
-    chosen = _chosen(everything, asked, keys=linked).select_related("item")
-    page = Paginator(chosen.order_by(*ORDERS[asked.order][1]), PER_PAGE).get_page(asked.page)
-    groups = sorted(set(everything.values_list("item__group", flat=True)) - {""})
-    place, scores = _axis(everything), list(page)
-    for score in scores:
-        score.item.project = snapshot.project  # spares every row a join
-    sure = how_sure(snapshot, scores) if asked.order == "rank" else [None] * len(scores)
+    votes, project = get_votes(snapshot), snapshot.project
+    entries = list(ranked_entries(snapshot, group=query.group, merged=query.merged).values())
+    if query.part and not query.merged and int(query.part) in votes.part_sizes:
+        entries = [each for each in entries if each.part == int(query.part)]
+    listed = sorted(_search(snapshot, entries, query.search, keys=linked), key=ORDERS[query.order][1])
+    page = Paginator(listed, PER_PAGE).get_page(query.page)
+    items = Item.objects.in_bulk([each.item_id for each in page])
+    for item in items.values():
+        item.project = project  # avoids a query per row
+    scale, shown = _interval_scale(entries), list(page)
+    above = order_probabilities(snapshot, shown) if query.order == "rank" else [None] * len(shown)
     rows = [
-        Row(score, place.interval(score.mean, score.sd), tiers[score.item_id], above)
-        for score, above in zip(scores, sure, strict=True)
+        RankingRow(each, items[each.item_id], scale.interval(each.mean, each.sd), probability, votes.of(each.item_id))
+        for each, probability in zip(shown, above, strict=True)
     ]
-    pictures = pictures_of(chosen, items_of=snapshot.project if linked else None)
-    n_tiers = max(tiers.values(), default=0)
-    return RankingPage(asked, rows, page, groups, place(0.0), len(tiers), n_tiers, pictures)
+    return RankingPage(
+        query=query,
+        rows=rows,
+        page=page,
+        groups=sorted(set(snapshot.scores.order_by().values_list("item__group", flat=True).distinct()) - {""}),
+        parts=part_options(votes),
+        n_parts=votes.n_parts,
+        zero=scale(0.0),
+        n_items=max((each.size for each in entries), default=0),
+        n_tiers=max((each.tier or 0 for each in entries), default=0),
+        figures=ranking_figures(listed, project, linked=linked),
+        disagreements=find_disagreements(snapshot, votes, query.group) if linked else [],
+        old_rank_intervals=has_old_rank_intervals(snapshot, entries),
+    )
 
 
-def _chosen(scores: "QuerySet[ConsensusScore]", asked: Asked, *, keys: bool) -> "QuerySet[ConsensusScore]":
-    if asked.group:
-        scores = scores.filter(item__group=asked.group)
-    if asked.words:
-        in_key = Q(item__key__icontains=asked.words) if keys else Q()
-        scores = scores.filter(Q(item__text__icontains=asked.words) | in_key)
-    return scores
+def part_options(votes: Votes) -> list[tuple[str, str]]:
+    """The parts to choose from, the largest ones, each by its group if it has only one."""
+    if votes.n_parts <= 1:
+        return []
+    groups: dict[int, set[str]] = defaultdict(set)
+    for each in votes.items.values():
+        if each.part is not None:
+            groups[each.part].add(each.group)
+    options = [("", _("each part by itself"))]
+    for part, size in list(votes.part_sizes.items())[:MAX_PARTS]:
+        name = next(iter(groups[part])) if len(groups[part]) == 1 else ""
+        label = ngettext("Part %(part)d: %(n)d item", "Part %(part)d: %(n)d items", size) % {"part": part, "n": size}
+        options.append((str(part), f"{label} ({truncate(name)})" if name else label))
+    return [*options, (MERGED, _("all items, extrapolated from the texts"))]
 
 
-def tiers_of(snapshot: ModelSnapshot) -> dict[int, int]:
-    """The tier of each item. A new one begins where a rank interval lies wholly below that of the tier's first item."""
-    tiers: dict[int, int] = {}
-    tier, reach = 0, 0
-    for item, low, high in snapshot.scores.order_by("rank").values_list("item_id", "rank_low", "rank_high"):
-        if low > reach or not tiers:
-            tier, reach = tier + 1, high
-        tiers[item] = tier
-    return tiers
+def _search(snapshot: ModelSnapshot, entries: list[RankedEntry], search: str, *, keys: bool) -> list[RankedEntry]:
+    if not search:
+        return entries
+    in_key = Q(item__key__icontains=search) if keys else Q()
+    found = set(snapshot.scores.filter(Q(item__text__icontains=search) | in_key).values_list("item_id", flat=True))
+    return [each for each in entries if each.item_id in found]
 
 
-def how_sure(snapshot: ModelSnapshot, scores: list[ConsensusScore]) -> list[float | None]:
-    """The probability that each item is truly better than the next in this list; None where that cannot be said."""
-    if len(scores) < 2:
-        return [None] * len(scores)
+def order_probabilities(snapshot: ModelSnapshot, entries: list[RankedEntry]) -> list[float | None]:
+    """Probability that each item is better than the next in this list.
+
+    None for the last item, before an item of another part, and without model data.
+    """
+    if len(entries) < 2:
+        return [None] * len(entries)
     try:
-        fitted = load_fitted(snapshot)
-    except Damaged:
-        return [None] * len(scores)
-    positions = item_positions(fitted, [score.item for score in scores])
+        fitted = load_fitted_model(snapshot)
+    except DamagedArrays:
+        return [None] * len(entries)
+    positions = np.array([fitted.item_index[each.item_id] for each in entries], dtype=np.int64)
     mean, cov = fitted.model.predict_consensus(items=positions, return_cov=True)
-    i, j = np.arange(len(scores) - 1), np.arange(1, len(scores))
+    i, j = np.arange(len(entries) - 1), np.arange(1, len(entries))
     variance = cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
     gap = mean[i] - mean[j]
     known = variance > 1e-12
-    sure = np.where(known, ndtr(gap / np.sqrt(np.where(known, variance, 1.0))), 0.5)
-    return [*(float(p) for p in sure), None]
+    probability = np.where(known, ndtr(gap / np.sqrt(np.where(known, variance, 1.0))), 0.5).tolist()
+    same = [one.rank is not None and one.list_number == other.list_number for one, other in pairwise(entries)]
+    return [*(p if linked else None for p, linked in zip(probability, same, strict=True)), None]
 
 
-class _Axis:
-    """Turns scores into positions of a picture."""
+class _IntervalScale:
+    """Maps scores to SVG units."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.span = low, max(high - low, 1e-9)
 
     def __call__(self, value: float) -> float:
-        return round(WIDTH * (value - self.low) / self.span, 2)
+        return round(INTERVAL_WIDTH * (value - self.low) / self.span, 2)
 
     def interval(self, mean: float, sd: float) -> Interval:
         return Interval(self(mean - Z_95 * sd), self(mean), self(mean + Z_95 * sd))
 
 
-def _axis(scores: "QuerySet[ConsensusScore]") -> _Axis:
-    ends = scores.aggregate(low=Min(F("mean") - Z_95 * F("sd")), high=Max(F("mean") + Z_95 * F("sd")))
-    return _Axis(ends["low"] or 0.0, ends["high"] or 0.0)
+def _interval_scale(entries: list[RankedEntry]) -> _IntervalScale:
+    low = min((each.mean - Z_95 * each.sd for each in entries), default=0.0)
+    return _IntervalScale(low, max((each.mean + Z_95 * each.sd for each in entries), default=0.0))
+
+
+@dataclass(frozen=True)
+class RankingPoint:
+    """One item of the figures."""
+
+    item: int
+    key: str
+    text: str
+    rank: int
+    mean: float
+    sd: float
+    polarisation: float
+
+
+def ranking_figures(entries: list[RankedEntry], project: Project, *, linked: bool) -> list[Figure]:
+    """Both figures of the best of these items, with links and keys if linked."""
+    best = sorted((each for each in entries if each.rank is not None), key=lambda each: each.rank or 0)[:MAX_POINTS]
+    best.sort(key=_position)
+    texts = Item.objects.filter(pk__in=[each.item_id for each in best])
+    named = {pk: (key, text) for pk, key, text in texts.values_list("pk", "key", Left("text", MAX_HOVER_LENGTH + 1))}
+    points = [
+        RankingPoint(each.item_id, *named[each.item_id], each.rank or 0, each.mean, each.sd, each.polarisation)
+        for each in best
+    ]
+    to = project if linked else None
+    return [intervals_figure(points, to), polarisation_figure(points, to)] if points else []
+
+
+def intervals_figure(points: list[RankingPoint], project: Project | None) -> Figure:
+    """Scores with their 95 % intervals by rank: one line per named item, or many items beside each other."""
+    description = _("Score and 95 %% interval of %(n)d items by rank, from %(high).2f to %(low).2f.") % {
+        "n": len(points),
+        "high": max(point.mean for point in points),
+        "low": min(point.mean for point in points),
+    }
+    title, few = _("Score by rank, 95 % interval"), len(points) <= MAX_LABELLED
+    trace, layout = _named_intervals(points, project) if few else _many_intervals(points, project)
+    height = max(260, 100 + 18 * len(points)) if few else 420
+    return Figure("intervals", title, description, [trace], {**layout, "showlegend": False}, height)
+
+
+def _named_intervals(points: list[RankingPoint], project: Project | None) -> tuple[Trace, dict[str, Any]]:
+    """A line per item with its rank and name at the side, best at the top."""
+    places = list(range(1, len(points) + 1))
+    trace = {
+        **_markers(points, [point.mean for point in points], places, project),
+        "error_x": error_bars(Z_95 * point.sd for point in points),
+        "marker": {"color": "--accent", "size": 7},
+        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
+    }
+    names = [f"{_name(point, project)}  {point.rank}" for point in points]
+    yaxis = axis(_("Rank"), tickvals=places, ticktext=names, range=[len(points) + 0.5, 0.5], zeroline=False)
+    return trace, {"xaxis": axis(_("Score")), "yaxis": yaxis}
+
+
+def _many_intervals(points: list[RankingPoint], project: Project | None) -> tuple[Trace, dict[str, Any]]:
+    """Items by rank; only the best and the worst are named."""
+    trace = {
+        **_markers(points, [point.rank for point in points], [point.mean for point in points], project),
+        "error_y": error_bars(Z_95 * point.sd for point in points),
+        "marker": {"color": "--accent", "size": 6 if len(points) <= 200 else 3},
+        "hovertemplate": "<b>%{text}</b><br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
+    }
+    by_score = sorted(points, key=lambda point: -point.mean)
+    best, worst = by_score[:LABELLED_ENDS], by_score[-LABELLED_ENDS:]
+    labels = [_arrow(point, _name(point, project), 46, -18 * (2 - n)) for n, point in enumerate(best)]
+    labels += [_arrow(point, _name(point, project), -46, 18 * n) for n, point in enumerate(worst)]
+    xaxis = rank_axis(sorted(point.rank for point in points))
+    return trace, {"xaxis": xaxis, "yaxis": axis(_("Score")), "annotations": labels}
+
+
+def _name(point: RankingPoint, project: Project | None) -> str:
+    """The key, or on the public ranking the beginning of the text."""
+    name = point.key if project else point.text
+    return escape_label(name if len(name) <= MAX_LABEL else f"{name[:MAX_LABEL]}…")
+
+
+def _arrow(point: RankingPoint, text: str, dx: int, dy: int) -> dict[str, Any]:
+    place = {"x": point.rank, "y": round(point.mean, DIGITS), "ax": dx, "ay": dy}
+    anchor = {"xanchor": "left" if dx > 0 else "right", "font": {"size": 11, "color": "--ink"}}
+    return {**place, **anchor, "text": text, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "--edge"}
+
+
+def polarisation_figure(points: list[RankingPoint], project: Project | None) -> Figure:
+    """Consensus score against polarisation."""
+    trace = {
+        **_markers(points, [point.mean for point in points], [point.polarisation for point in points], project),
+        "marker": {"color": "--c1", "size": 8 if len(points) <= 200 else 4, "opacity": 0.7},
+        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
+    }
+    most = max(points, key=lambda point: point.polarisation)
+    description = _("Score against polarisation. The most divisive item is %(key)s.") % {
+        "key": most.key if project else truncate(most.text)
+    }
+    corners = [
+        (0.0, 0.0, "left", "bottom", _("low, agreed")),
+        (1.0, 0.0, "right", "bottom", _("high, agreed")),
+        (0.5, 1.0, "center", "top", _("divisive")),
+    ]
+    layout = {
+        "xaxis": axis(_("Consensus score")),
+        "yaxis": axis(_("Polarisation"), rangemode="tozero"),
+        "showlegend": False,
+        "annotations": [_annotation(*corner) for corner in corners],
+    }
+    return Figure("divides", _("Consensus and polarisation"), description, [trace], layout)
+
+
+def _markers(points: list[RankingPoint], x: list[Any], y: list[Any], project: Project | None) -> dict[str, Any]:
+    labels = [escape_label(point.text) for point in points]
+    if project:
+        labels = [f"{escape_label(point.key)}: {label}" for point, label in zip(points, labels, strict=True)]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": rounded(x),
+        "y": rounded(y),
+        "text": labels,
+        "customdata": item_urls(project, [point.item for point in points]) if project else [],
+    }
+
+
+def _annotation(x: float, y: float, xanchor: str, yanchor: str, text: str) -> dict[str, Any]:
+    place = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": xanchor, "yanchor": yanchor}
+    return {**place, "text": text, "showarrow": False, "font": {"color": "--soft"}}

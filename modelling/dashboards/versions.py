@@ -1,60 +1,60 @@
-"""The versions of a model: the list, one of them in full, and what moved between two."""
+"""The versions of a model: the list, the page of one version, and the comparison of two."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from django.core.paginator import Page, Paginator
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Item, Project
-from modelling.dashboards.pictures import Picture
-from modelling.dashboards.traces import bound_picture
-from modelling.forms import Explained, explained
-from modelling.model_settings import ModelSettings
+from modelling.dashboards.common.figures import Figure, FigureTable, axis, rounded
+from modelling.dashboards.common.warnings import describe_warnings, find_warnings
+from modelling.dashboards.workers.exclusion import ExclusionChange, exclusion_changes
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
-from modelling.versions import knowing_the_erased, pinned_of, shown_of
+from modelling.training.settings import ModelSettings, SettingRow, setting_rows
+from modelling.training.versions import get_pinned_snapshot, get_shown_snapshot, snapshots_with_erased_data
 
-VERSIONS_PER_PAGE = 50
-MOVES_PER_PAGE = 100
-PARTS = {
-    "reading": gettext_lazy("reading what is new"),
-    "foretelling": gettext_lazy("foretelling it, for the scoreboard"),
-    "learning": gettext_lazy("learning"),
+VERSIONS_PER_PAGE = 25
+MOVES_PER_PAGE = 25
+MAX_BOUND_ROWS = 30  # of the table; a longer one is thinned
+STAGE_LABELS = {
+    "reading": gettext_lazy("reading new judgements"),
+    "predicting": gettext_lazy("predicting new judgements"),
+    "learning": gettext_lazy("fitting the model"),
     "ranking": gettext_lazy("ranking the items"),
     "storing": gettext_lazy("storing the model"),
 }
 
 
 @dataclass(frozen=True)
-class Left:
-    """Judgements a version did not learn from, and why."""
+class ExcludedCount:
+    """Judgements excluded from a version, and why."""
 
     reason: str
     count: int
 
 
 @dataclass(frozen=True)
-class Version:
-    """A row of the list."""
-
+class VersionRow:
     snapshot: ModelSnapshot
-    left_out: list[Left]
+    excluded: list[ExcludedCount]
     remarks: list[str]
 
 
 @dataclass(frozen=True)
 class VersionsPage:
-    rows: list[Version]
+    rows: list[VersionRow]
     page: Page
     newest: int
     before: int
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part of the time an update took."""
+class UpdateStage:
+    """One stage of an update; `percent` is relative to the longest."""
 
     name: str
     seconds: float
@@ -64,13 +64,14 @@ class Part:
 @dataclass(frozen=True)
 class VersionPage:
     snapshot: ModelSnapshot
-    left_out: list[Left]
+    excluded: list[ExcludedCount]
     remarks: list[str]
-    settings: list[Explained]
+    settings: list[SettingRow]
+    caution: str
     warnings: list[str]
-    mixing: dict[str, float]
-    pictures: list[Picture]
-    parts: list[Part]
+    components: int | None
+    figures: list[Figure]
+    stages: list[UpdateStage]
     before: ModelSnapshot | None
     after: ModelSnapshot | None
     shown: bool
@@ -78,14 +79,14 @@ class VersionPage:
     knows_the_erased: bool
 
     @property
-    def revision(self) -> int:
-        """The version that the page's pictures speak of, whichever is shown elsewhere."""
+    def version_number(self) -> int:
+        """The version of this page's figures, which need not be the shown one."""
         return self.snapshot.number
 
 
 @dataclass(frozen=True)
-class Move:
-    """An item in two versions. `ranks` is positive for one that has risen."""
+class RankChange:
+    """An item in two versions; `ranks` is positive if it has risen."""
 
     item: Item
     older: ConsensusScore
@@ -96,7 +97,7 @@ class Move:
         return self.older.rank - self.newer.rank
 
     @property
-    def fallen(self) -> int:
+    def ranks_lost(self) -> int:
         return -self.ranks
 
     @property
@@ -109,135 +110,164 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Between:
-    """What happened from one version to another."""
+class InputChanges:
+    """What changed in the inputs from one version to another."""
 
-    learned: int
+    new_judgements: int
     refits: int
-    changed: list[Explained]
+    settings: list[SettingRow]
+    exclusions: list[ExclusionChange]
 
 
 @dataclass(frozen=True)
 class Comparison:
     older: ModelSnapshot
     newer: ModelSnapshot
-    between: Between
+    inputs: InputChanges
     page: Page
-    still: int
-    came: list[Item]
-    went: list[Item]
+    unchanged: int
+    added: list[Item]
+    removed: list[Item]
     numbers: list[int]
 
 
-def versions_page(project: Project, number: int = 1) -> VersionsPage:
-    """All versions, the newest first."""
-    state = _state_of(project)
+def versions_page(project: Project, page_number: str = "") -> VersionsPage:
+    """All versions, newest first."""
+    state = _update_state(project)
     snapshots = ModelSnapshot.objects.filter(project=project).defer("diagnostics")
-    page = Paginator(snapshots, VERSIONS_PER_PAGE).get_page(number)
-    told = Remarks.of(project, state)
-    rows = [Version(snapshot, left_out(snapshot), told.about(snapshot)) for snapshot in page]
+    page = Paginator(snapshots, VERSIONS_PER_PAGE).get_page(page_number)
+    remarks = Remarks.load(project, state)
+    rows = [VersionRow(snapshot, excluded_counts(snapshot), remarks.about(snapshot)) for snapshot in page]
     newest = snapshots.values_list("number", flat=True).first() or 0
-    shown = shown_of(state)
+    shown = get_shown_snapshot(state)
     before = shown.number if shown and shown.number != newest else newest - 1
     return VersionsPage(rows, page, newest, max(before, 0))
 
 
-def left_out(snapshot: ModelSnapshot) -> list[Left]:
-    """Why judgements were left out, in words."""
-    known = {"retracted": _("taken back"), "skipped": _("skipped"), "excluded": _("worker excluded")}
+def excluded_counts(snapshot: ModelSnapshot) -> list[ExcludedCount]:
+    labels = {"retracted": _("retracted"), "skipped": _("skipped"), "excluded": _("by excluded workers")}
     counts = {reason: int(count) for reason, count in snapshot.excluded.items() if count}
-    return [Left(known.get(reason, reason.replace("_", " ")), count) for reason, count in counts.items()]
+    return [ExcludedCount(labels.get(reason, reason.replace("_", " ")), count) for reason, count in counts.items()]
 
 
 @dataclass(frozen=True)
 class Remarks:
-    """What is special about versions of a project."""
+    """The remarks in the list of versions: pinned, newest, pruned, with data of erased people."""
 
     pinned: ModelSnapshot | None
     newest: ModelSnapshot | None
-    knowing_the_erased: set[int]
+    with_erased_workers: set[int]
 
     @classmethod
-    def of(cls, project: Project, state: UpdateState) -> "Remarks":
-        return cls(pinned_of(state), state.current, set(knowing_the_erased(project.pk).values_list("pk", flat=True)))
+    def load(cls, project: Project, state: UpdateState) -> "Remarks":
+        return cls(
+            get_pinned_snapshot(state),
+            state.current,
+            set(snapshots_with_erased_data(project.pk).values_list("pk", flat=True)),
+        )
 
     def about(self, snapshot: ModelSnapshot) -> list[str]:
-        facts = {
+        remarks = {
             _("pinned"): snapshot == self.pinned,
             _("newest"): snapshot == self.newest,
-            _("refined"): snapshot.refined,
-            _("only scores kept"): snapshot.pruned_at is not None,
-            _("knows people erased since"): snapshot.pk in self.knowing_the_erased,
+            _("scores only"): snapshot.pruned_at is not None,
+            _("contains erased workers"): snapshot.pk in self.with_erased_workers,
         }
-        return [words for words, true in facts.items() if true]
+        return [label for label, applies in remarks.items() if applies]
 
 
 def version_page(snapshot: ModelSnapshot) -> VersionPage:
     """Everything that explains one version."""
-    state, told = _state_of(snapshot.project), snapshot.diagnostics
-    remarks = Remarks.of(snapshot.project, state)
+    state, diagnostics = _update_state(snapshot.project), snapshot.diagnostics
+    remarks = Remarks.load(snapshot.project, state)
     siblings = ModelSnapshot.objects.filter(project=snapshot.project).defer("diagnostics")
-    bound = bound_picture(told.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None
+    bound = bound_figure(diagnostics.get("bounds", [])) if snapshot.kind == ModelSnapshot.Kind.REFIT else None
     return VersionPage(
         snapshot=snapshot,
-        left_out=left_out(snapshot),
+        excluded=excluded_counts(snapshot),
         remarks=remarks.about(snapshot),
-        settings=explained(ModelSettings.of(snapshot.settings)),
-        warnings=[str(warning) for warning in told.get("warnings", [])],
-        mixing=told.get("refined", {}),
-        pictures=[bound] if bound else [],
-        parts=parts_of(told.get("seconds", {})),
+        settings=setting_rows(ModelSettings.from_dict(snapshot.settings)),
+        caution=describe_warnings(snapshot, find_warnings(snapshot)),
+        warnings=[str(warning) for warning in diagnostics.get("warnings", [])],
+        components=diagnostics.get("components"),
+        figures=[bound] if bound else [],
+        stages=update_stages(diagnostics.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),
         after=siblings.filter(number__gt=snapshot.number).last(),
-        shown=snapshot == shown_of(state),
+        shown=snapshot == get_shown_snapshot(state),
         pinned=snapshot == remarks.pinned,
-        knows_the_erased=snapshot.pk in remarks.knowing_the_erased,
+        knows_the_erased=snapshot.pk in remarks.with_erased_workers,
     )
 
 
-def parts_of(seconds: dict[str, float]) -> list[Part]:
-    """The parts of an update in their order, whatever order the database gives them back in."""
+def update_stages(seconds: dict[str, float]) -> list[UpdateStage]:
+    """The stages of an update in order, which a JSON column does not preserve."""
     longest = max(seconds.values(), default=0.0)
     shares = {name: 100 * value / longest if longest > 0 else 0.0 for name, value in seconds.items()}
-    return [Part(str(words), seconds[name], round(shares[name], 1)) for name, words in PARTS.items() if name in seconds]
+    return [
+        UpdateStage(str(label), seconds[name], round(shares[name], 1))
+        for name, label in STAGE_LABELS.items()
+        if name in seconds
+    ]
 
 
-def comparison(older: ModelSnapshot, newer: ModelSnapshot, number: int = 1) -> Comparison:
-    """Which items moved, the largest moves first, and which came or went."""
-    before, after = _scores_of(older), _scores_of(newer)
-    both = [Move(score.item, before[pk], score) for pk, score in after.items() if pk in before]
-    moved = sorted((move for move in both if move.ranks), key=lambda move: (-abs(move.ranks), -abs(move.score)))
+def bound_figure(values: Sequence[float]) -> Figure | None:
+    """The lower bound after each iteration; None with fewer than two finite values."""
+    bounds = np.asarray(values, dtype=float)
+    if len(bounds) < 2 or not np.isfinite(bounds).all():
+        return None
+    iterations = list(range(1, len(bounds) + 1))
+    trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": iterations,
+        "y": rounded(bounds),
+        "line": {"color": "--accent", "width": 2},
+    }
+    layout = {"xaxis": axis(_("Iteration")), "yaxis": axis(_("Lower bound")), "showlegend": False}
+    description = _("From %(first).1f to %(last).1f") % {"first": bounds[0], "last": bounds[-1]}
+    kept = np.unique(np.linspace(0, len(bounds) - 1, min(MAX_BOUND_ROWS, len(bounds))).astype(int))
+    rows = [[iterations[index], round(float(bounds[index]), 2)] for index in kept]
+    table = FigureTable([_("Iteration"), _("Lower bound")], rows)
+    return Figure("bound", _("Lower bound during the fit"), description, [trace], layout, 280, table)
+
+
+def compare_versions(older: ModelSnapshot, newer: ModelSnapshot, page_number: str = "") -> Comparison:
+    """Rank changes, largest first, and items that only one of the versions has."""
+    before, after = _scores_by_item(older), _scores_by_item(newer)
+    both = [RankChange(score.item, before[pk], score) for pk, score in after.items() if pk in before]
+    moved = sorted((each for each in both if each.ranks), key=lambda each: (-abs(each.ranks), -abs(each.score)))
     return Comparison(
         older=older,
         newer=newer,
-        between=between(older, newer),
-        page=Paginator(moved, MOVES_PER_PAGE).get_page(number),
-        still=len(both) - len(moved),
-        came=[score.item for pk, score in after.items() if pk not in before],
-        went=[score.item for pk, score in before.items() if pk not in after],
-        numbers=list(_numbers(older.project)),
+        inputs=input_changes(older, newer),
+        page=Paginator(moved, MOVES_PER_PAGE).get_page(page_number),
+        unchanged=len(both) - len(moved),
+        added=[score.item for pk, score in after.items() if pk not in before],
+        removed=[score.item for pk, score in before.items() if pk not in after],
+        numbers=list(_version_numbers(older.project)),
     )
 
 
-def between(older: ModelSnapshot, newer: ModelSnapshot) -> Between:
-    """How many judgements were learned from one to the other, and which settings are not the same."""
-    passed = ModelSnapshot.objects.filter(project=older.project, number__gt=older.number, number__lte=newer.number)
-    before, after = ModelSettings.of(older.settings), ModelSettings.of(newer.settings)
-    return Between(
-        learned=newer.included - older.included,
-        refits=passed.filter(kind=ModelSnapshot.Kind.REFIT).count(),
-        changed=[row for row in explained(after, instead_of=before) if row.value != row.before],
+def input_changes(older: ModelSnapshot, newer: ModelSnapshot) -> InputChanges:
+    between = ModelSnapshot.objects.filter(project=older.project, number__gt=older.number, number__lte=newer.number)
+    before, after = ModelSettings.from_dict(older.settings), ModelSettings.from_dict(newer.settings)
+    return InputChanges(
+        new_judgements=newer.included - older.included,
+        refits=between.filter(kind=ModelSnapshot.Kind.REFIT).count(),
+        settings=[row for row in setting_rows(after, previous=before) if row.value != row.previous],
+        exclusions=exclusion_changes(older.project, older, newer),
     )
 
 
-def _scores_of(snapshot: ModelSnapshot) -> dict[int, ConsensusScore]:
+def _scores_by_item(snapshot: ModelSnapshot) -> dict[int, ConsensusScore]:
     return {score.item_id: score for score in snapshot.scores.select_related("item").order_by("rank")}
 
 
-def _numbers(project: Project) -> Iterable[int]:
+def _version_numbers(project: Project) -> Iterable[int]:
     return ModelSnapshot.objects.filter(project=project).values_list("number", flat=True)
 
 
-def _state_of(project: Project) -> UpdateState:
-    pointed = UpdateState.objects.select_related("current", "pinned")
-    return pointed.filter(Q(project=project)).first() or UpdateState()
+def _update_state(project: Project) -> UpdateState:
+    states = UpdateState.objects.select_related("current", "pinned")
+    return states.filter(Q(project=project)).first() or UpdateState()

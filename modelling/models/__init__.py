@@ -1,7 +1,14 @@
-"""What the model leaves behind: who is fitting, immutable snapshots, and the scores that pages show."""
+"""The tables of modelling: versions and their scores, update states and jobs, API tokens, webhooks."""
 
 from modelling.models.components import ComponentName, ComponentNumbers
-from modelling.models.snapshots import ConsensusScore, ModelSnapshot, ScoreboardEntry, SnapshotArrays
+from modelling.models.leases import LeasedRow
+from modelling.models.snapshots import (
+    ConsensusScore,
+    ModelSnapshot,
+    ScoreboardEntry,
+    SnapshotArrays,
+    WorkerPosterior,
+)
 from modelling.models.tokens import ApiToken
 from modelling.models.updates import ExportJob, ExportPiece, Job, SettingsSearch, UpdaterBeat, UpdateState
 from modelling.models.webhooks import Webhook, WebhookDelivery, WebhookHost
@@ -14,6 +21,7 @@ __all__ = [
     "ExportJob",
     "ExportPiece",
     "Job",
+    "LeasedRow",
     "ModelSnapshot",
     "ScoreboardEntry",
     "SettingsSearch",
@@ -23,4 +31,5 @@ __all__ = [
     "Webhook",
     "WebhookDelivery",
     "WebhookHost",
+    "WorkerPosterior",
 ]

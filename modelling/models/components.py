@@ -1,4 +1,4 @@
-"""Components keep their number from version to version, and the name that a researcher gave them."""
+"""The numbers and names of components, which stay the same from version to version."""
 
 from django.db import models
 from django.db.models import Q
@@ -7,10 +7,10 @@ from modelling.models.snapshots import ModelSnapshot
 
 
 class ComponentNumbers(models.Model):
-    """Which number and sign each component of a version has on pages: written once, followed by the next version.
+    """The displayed number and sign of each component of a version.
 
-    `landmarks` are the ids of a few items, `profile` the estimator's components at them: enough to find the same
-    components again in another version when the arrays of this one are gone.
+    `landmarks` are the ids of a few items and `profile` the components' values at them: enough to match the components
+    of another version after the arrays of this one have been pruned.
     """
 
     snapshot = models.OneToOneField(ModelSnapshot, on_delete=models.CASCADE, related_name="component_numbers")
@@ -21,22 +21,23 @@ class ComponentNumbers(models.Model):
     profile = models.JSONField()
 
     class Meta:
-        verbose_name_plural = "component numbers"
+        verbose_name, verbose_name_plural = "numbers of components", "numbers of components"
 
     def __str__(self) -> str:
         return f"{self.snapshot_id}: {self.numbers}"
 
 
 class ComponentName(models.Model):
-    """What a researcher calls a component. It stays with the number, and the number with the component."""
+    """A researcher's name for a component, by its number."""
 
-    LONGEST = 60
+    MAX_LENGTH = 60
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="component_names")
     number = models.PositiveIntegerField()
-    name = models.CharField(max_length=LONGEST)
+    name = models.CharField(max_length=MAX_LENGTH)
 
     class Meta:
+        verbose_name, verbose_name_plural = "name of a component", "names of components"
         constraints = [
             models.UniqueConstraint(fields=["project", "number"], name="component_named_once"),
             models.CheckConstraint(condition=~Q(name=""), name="component_name_not_empty"),

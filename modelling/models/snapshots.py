@@ -1,16 +1,18 @@
-"""Versions of the model, immutable, with what pages and files show of each."""
+"""Versions of the model with their scores. Immutable."""
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+FIRST_WITH_95_PERCENT = [0, 7, 0]  # code version whose rank intervals are 95 % intervals
+
 
 class ModelSnapshot(models.Model):
-    """One fit, immutable: everything needed to explain a ranking later."""
+    """One version of the model, with everything needed to explain and repeat it."""
 
     class Kind(models.TextChoices):
         REFIT = "refit", _("fitted from scratch")
-        STEP = "step", _("learned from new judgements")
+        STEP = "step", _("updated with new judgements")
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="snapshots")
     number = models.PositiveIntegerField()
@@ -29,18 +31,19 @@ class ModelSnapshot(models.Model):
     diagnostics = models.JSONField(default=dict)
     checksum = models.CharField(max_length=64, help_text=_("SHA-256 of the arrays."))
     base = models.CharField(
-        max_length=64, blank=True, help_text=_("The checksum of the arrays that these are stored as a change of.")
+        max_length=64, blank=True, help_text=_("The checksum of the arrays of which only the changes are stored.")
     )
     refined = models.BooleanField(
-        default=False, help_text=_("Whether its numbers come from draws of the exact posterior.")
+        default=False, help_text=_("Whether an earlier release refined its scores by sampling.")
     )
     seconds = models.FloatField()
     pruned_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When the arrays were thrown away; the scores stay.")
+        null=True, blank=True, help_text=_("When the arrays were deleted; the scores stay.")
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "version of a model", "versions of models"
         ordering = ["-number"]
         get_latest_by = "number"
         constraints = [
@@ -55,37 +58,65 @@ class ModelSnapshot(models.Model):
     def __str__(self) -> str:
         return _("version %(number)d") % {"number": self.number}
 
+    @property
+    def has_old_rank_intervals(self) -> bool:
+        """Whether its intervals of ranks are 90 % intervals: those made before code version 0.7.0 are."""
+        numbers = [int(part) if part.isdigit() else 0 for part in self.code_version.split(".")]
+        return numbers < FIRST_WITH_95_PERCENT
+
 
 class SnapshotArrays(models.Model):
-    """The arrays of a snapshot (.npz) where several machines must read them."""
+    """The arrays of a snapshot (.npz) in the database, where all machines can read them."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
     checksum = models.CharField(max_length=64)
     content = models.BinaryField()
 
     class Meta:
-        verbose_name_plural = "snapshot arrays"
+        verbose_name, verbose_name_plural = "model data of a version", "model data of versions"
         constraints = [models.UniqueConstraint(fields=["project", "checksum"], name="arrays_once")]
 
     def __str__(self) -> str:
         return self.checksum[:12]
 
 
+class WorkerPosterior(models.Model):
+    """The labels of one worker with their sites (`crowdgppl/labels.py`), as a version left them.
+
+    Append-only: a version that did not visit the worker uses the row with the largest number not above its own. Rows
+    with a number that no snapshot has yet belong to an update that has not been published.
+    """
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, db_index=False, related_name="+")
+    worker = models.ForeignKey("annotation.Worker", on_delete=models.CASCADE, db_index=False, related_name="+")
+    number = models.PositiveIntegerField(help_text=_("The number of the version that wrote the row."))
+    content = models.BinaryField()
+
+    class Meta:
+        verbose_name, verbose_name_plural = "model data of a worker", "model data of workers"
+        constraints = [models.UniqueConstraint(fields=["worker", "number"], name="worker_posterior_once")]
+        indexes = [models.Index(fields=["project", "number"], name="worker_posterior_by_number")]
+
+    def __str__(self) -> str:
+        return f"{self.worker_id}: {self.number}"
+
+
 class ConsensusScore(models.Model):
-    """What the crowd agrees on about one item, with its uncertainty, in one snapshot."""
+    """The consensus score of one item in one snapshot, with its uncertainty."""
 
     snapshot = models.ForeignKey(ModelSnapshot, on_delete=models.CASCADE, related_name="scores")
     item = models.ForeignKey("annotation.Item", on_delete=models.PROTECT, related_name="+")
     mean = models.FloatField()
     sd = models.FloatField()
     rank = models.PositiveIntegerField()
-    rank_low = models.PositiveIntegerField(help_text=_("Best rank of the 90 % interval."))
-    rank_high = models.PositiveIntegerField(help_text=_("Worst rank of the 90 % interval."))
-    top_probability = models.FloatField(help_text=_("Chance of being among the ten best."))
-    polarisation = models.FloatField(help_text=_("How much workers' own scores differ from each other."))
+    rank_low = models.PositiveIntegerField(help_text=_("Best rank of the 95 % interval."))
+    rank_high = models.PositiveIntegerField(help_text=_("Worst rank of the 95 % interval."))
+    top_probability = models.FloatField(help_text=_("Probability of being among the ten best."))
+    polarisation = models.FloatField(help_text=_("Standard deviation of the workers' personal scores."))
     judgements = models.PositiveIntegerField()
 
     class Meta:
+        verbose_name, verbose_name_plural = "score of an item", "scores of items"
         ordering = ["rank"]
         constraints = [
             models.UniqueConstraint(fields=["snapshot", "item"], name="score_once"),
@@ -98,18 +129,18 @@ class ConsensusScore(models.Model):
 
 
 class ScoreboardEntry(models.Model):
-    """How well one method foresaw the judgements that a version then learned from: sums, so that entries add up."""
+    """How well one method predicted the new judgements of a version: sums, so that entries can be added up."""
 
     class Method(models.TextChoices):
         PERSONAL = "personal", _("crowdGPPL, each worker's own preferences")
         CONSENSUS = "consensus", _("crowdGPPL, the consensus")
-        GPPL = "gppl", _("GPPL, one preference for all")
+        GPPL = "gppl", _("GPPL, the same preferences for everyone")
         BRADLEY_TERRY = "bradley_terry", _("Bradley-Terry, without texts")
 
     snapshot = models.ForeignKey(ModelSnapshot, on_delete=models.CASCADE, related_name="scoreboard")
     method = models.CharField(max_length=20, choices=Method.choices)
     labels = models.PositiveIntegerField()
-    decided = models.PositiveIntegerField(help_text=_("Labels that were not a tie; only these are right or wrong."))
+    decided = models.PositiveIntegerField(help_text=_("Labels that are not ties; only these can be correct."))
     correct = models.PositiveIntegerField()
     log_loss = models.FloatField()
     brier = models.FloatField()
@@ -118,7 +149,7 @@ class ScoreboardEntry(models.Model):
     )
 
     class Meta:
-        verbose_name_plural = "scoreboard entries"
+        verbose_name, verbose_name_plural = "scoreboard entry", "scoreboard entries"
         ordering = ["snapshot", "method"]
         constraints = [
             models.UniqueConstraint(fields=["snapshot", "method"], name="scored_once"),

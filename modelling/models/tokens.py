@@ -1,4 +1,4 @@
-"""What a script shows instead of a password: only the fingerprint of each token is kept."""
+"""API tokens. Only a hash of each token is stored."""
 
 from datetime import datetime, timedelta
 
@@ -9,21 +9,21 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import User
 
-SEEN_EVERY = timedelta(minutes=1)  # how exactly `last_used_at` is kept
+LAST_USED_PRECISION = timedelta(minutes=1)
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def usable(self, now: datetime) -> "ApiTokenQuerySet":
-        """Those that open the door: neither revoked nor expired, of a person who may log in."""
+        """Tokens that are neither revoked nor expired, of active users."""
         return self.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
 
     def mark_used(self, now: datetime) -> None:
-        """Written once a minute at most: a script that reads must not keep the database busy writing."""
-        self.filter(Q(last_used_at=None) | Q(last_used_at__lt=now - SEEN_EVERY)).update(last_used_at=now)
+        """Write `last_used_at` at most once a minute, so that reading through the API causes few writes."""
+        self.filter(Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_PRECISION)).update(last_used_at=now)
 
 
 class ApiToken(models.Model):
-    """A person's token. It may do what its scope says, and never more than the person may."""
+    """A user's token. It allows what its scope allows, and never more than the user's role."""
 
     class Scope(models.TextChoices):
         READ = "read", _("read")
@@ -36,12 +36,12 @@ class ApiToken(models.Model):
         blank=True,
         on_delete=models.CASCADE,
         related_name="api_tokens",
-        help_text=_("The one project it opens; empty: every project of its person."),
+        help_text=_("The only project it gives access to; if empty, all projects of its user."),
     )
     name = models.CharField(_("name"), max_length=60)
-    prefix = models.CharField(max_length=12, unique=True, help_text=_("The part that may be shown and searched for."))
-    digest = models.CharField(max_length=64, help_text=_("SHA-256 of the token; the token itself is not kept."))
-    scope = models.CharField(_("may"), max_length=10, choices=Scope.choices, default=Scope.READ)
+    prefix = models.CharField(max_length=12, unique=True, help_text=_("The part that is not secret."))
+    digest = models.CharField(max_length=64, help_text=_("SHA-256 of the token; the token itself is not stored."))
+    scope = models.CharField(_("permissions"), max_length=10, choices=Scope.choices, default=Scope.READ)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)

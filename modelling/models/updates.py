@@ -1,14 +1,18 @@
-"""Who is at work for which project, how far the model has come, and which settings are being tried."""
+"""Update states, and the jobs that the updater runs."""
+
+from datetime import timedelta
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from modelling.models.leases import LeasedRow
 
-class UpdateState(models.Model):
-    """One row per project: up to which event the model has learned, who is at work now, and which snapshot is current.
 
-    What is wanted is not stored: it is the project's last sequence and inputs_revision.
+class UpdateState(LeasedRow):
+    """One row per project: the events already learned from, the running update, and the current version.
+
+    What is still to be learned is not stored: it is the project's last sequence and inputs_revision.
     """
 
     class Condition(models.TextChoices):
@@ -26,62 +30,67 @@ class UpdateState(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text=_("The version that pages show while the model goes on learning; empty: the current one."),
+        help_text=_("The version that pages show while updates continue; if empty, the current one."),
     )
-    owner = models.CharField(max_length=40, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(null=True, blank=True)
     tried_inputs_revision = models.PositiveBigIntegerField(
-        default=0, help_text=_("Of the newest attempt: whoever changes the inputs need not wait for not_before.")
+        default=0, help_text=_("The inputs of the last attempt; newer inputs are tried without waiting for not_before.")
     )
     condition = models.CharField(max_length=10, choices=Condition.choices, default=Condition.WAITING)
-    words = models.TextField(blank=True, help_text=_("Why it waits or is degraded, in plain words; empty when ok."))
-    progress = models.JSONField(
-        default=dict, blank=True, help_text=_("Of the fit that runs now: what, share, iteration, change; else empty.")
+    message = models.TextField(
+        blank=True, db_column="words", help_text=_("Why it is waiting or degraded; empty if ok.")
     )
+    progress = models.JSONField(
+        default=dict, blank=True, help_text=_("Of the running fit: what, share, iteration, change; otherwise empty.")
+    )
+
+    class Meta:
+        verbose_name, verbose_name_plural = "state of updates", "states of updates"
 
     def __str__(self) -> str:
         return f"{self.project_id}: learned up to {self.done_sequence}"
 
 
-class Job(models.Model):
-    """Something that somebody asked for and the updater does when no project is behind (`jobs.py`)."""
+class Job(LeasedRow):
+    """A requested job that the updater runs when no project needs an update (`updater/jobs.py`)."""
+
+    lease_duration = timedelta(minutes=10)
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting for the updater")
         RUNNING = "running", _("running")
         DONE = "done", _("done")
-        FAILED = "failed", _("could not be done")
+        FAILED = "failed", _("failed")
 
     project: models.ForeignKey
     project_id: int
-    asked_by = models.ForeignKey("annotation.User", null=True, on_delete=models.SET_NULL, related_name="+")
-    asked_at = models.DateTimeField(auto_now_add=True)
+    requested_by = models.ForeignKey(
+        "annotation.User", null=True, on_delete=models.SET_NULL, related_name="+", db_column="asked_by_id"
+    )
+    requested_at = models.DateTimeField(auto_now_add=True, db_column="asked_at")
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
-    owner = models.CharField(max_length=40, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     progress = models.JSONField(default=dict, blank=True)
-    words = models.TextField(blank=True)
+    message = models.TextField(blank=True, db_column="words")
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         abstract = True
-        ordering = ["-asked_at"]
+        ordering = ["-requested_at"]
 
     def __str__(self) -> str:
         return f"{self.project_id}: {self.state}"
 
 
 class SettingsSearch(Job):
-    """A request to choose the model's settings by leaving groups of items out, and what came of it."""
+    """A search for better model settings by cross-validation over groups of items, with its results."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="settings_searches")
     table = models.JSONField(default=list, blank=True, help_text=_("Every candidate with its losses, best first."))
     winner = models.JSONField(default=dict, blank=True)
 
     class Meta(Job.Meta):
-        verbose_name_plural = "settings searches"
+        verbose_name, verbose_name_plural = "search for settings", "searches for settings"
         constraints = [
             models.UniqueConstraint(
                 fields=["project"], condition=Q(state__in=["waiting", "running"]), name="one_search_at_a_time"
@@ -90,15 +99,15 @@ class SettingsSearch(Job):
 
 
 class ExportJob(Job):
-    """A file too large to make while somebody waits: what it is of, and where it is until it is thrown away."""
+    """An export that is too large to stream: what it contains, and its file until that expires."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="export_jobs")
     what = models.CharField(max_length=30)
     format = models.CharField(max_length=10, blank=True)
-    sequence = models.PositiveBigIntegerField(help_text=_("The last event it speaks of."))
-    version = models.PositiveIntegerField(default=0, help_text=_("0 where there is none."))
+    sequence = models.PositiveBigIntegerField(help_text=_("The last event it covers."))
+    version = models.PositiveIntegerField(default=0, help_text=_("0 if there is none."))
     inputs_revision = models.PositiveBigIntegerField(
-        default=0, help_text=_("Of an archive: the fit from scratch that it waits for has at least this one.")
+        default=0, help_text=_("For an archive: the inputs revision that the awaited refit has at least.")
     )
     licence = models.CharField(max_length=200, blank=True)
     name = models.CharField(max_length=200, blank=True)
@@ -106,6 +115,7 @@ class ExportJob(Job):
     sha256 = models.CharField(max_length=64, blank=True)
 
     class Meta(Job.Meta):
+        verbose_name, verbose_name_plural = "requested file", "requested files"
         constraints = [
             models.UniqueConstraint(
                 fields=["project", "what", "format", "sequence", "version"],
@@ -116,13 +126,14 @@ class ExportJob(Job):
 
 
 class ExportPiece(models.Model):
-    """A part of an export's file, where several machines must read it; small, so that memory stays small."""
+    """One part of an export's file in the database, where all machines can read it; small, to limit memory."""
 
     job = models.ForeignKey(ExportJob, on_delete=models.CASCADE, related_name="pieces")
     number = models.PositiveIntegerField()
     content = models.BinaryField()
 
     class Meta:
+        verbose_name, verbose_name_plural = "piece of a requested file", "pieces of requested files"
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="export_piece_once")]
 
     def __str__(self) -> str:
@@ -130,10 +141,13 @@ class ExportPiece(models.Model):
 
 
 class UpdaterBeat(models.Model):
-    """When an updater was last seen. One row a machine; `/readyz` asks for a recent one."""
+    """When an updater last ran on a machine; `/readyz` checks that one ran recently."""
 
     name = models.CharField(max_length=80, primary_key=True)
     seen_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name, verbose_name_plural = "updater process", "updater processes"
 
     def __str__(self) -> str:
         return self.name

@@ -1,4 +1,4 @@
-"""Messages to other servers: where to, about what, and how each delivery went."""
+"""Webhooks, the hosts they may be sent to, and their deliveries."""
 
 import secrets
 import uuid
@@ -9,12 +9,15 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from modelling.outgoing import HTTPS, Target, is_host_name
+from modelling.models.host_names import HTTPS_PORT, format_host, is_host_name
+from modelling.models.leases import LeasedRow
 
 
 def must_be_a_host_name(name: str) -> None:
     if not is_host_name(name):
-        raise ValidationError(_("A name such as hooks.example.org, in small letters; no address, no wildcard."))
+        raise ValidationError(
+            _("Enter a lower-case host name such as hooks.example.org, without wildcards. IP addresses are refused.")
+        )
 
 
 def webhook_salt() -> str:
@@ -22,18 +25,17 @@ def webhook_salt() -> str:
 
 
 class WebhookHost(models.Model):
-    """A server that webhooks may be sent to, named by an administrator. Owners cannot add to this list."""
+    """A host that webhooks may be sent to. Only administrators edit this list."""
 
     host = models.CharField(_("host"), max_length=253, validators=[must_be_a_host_name])
     port = models.PositiveIntegerField(
-        _("port"), default=HTTPS, validators=[MinValueValidator(1), MaxValueValidator(65_535)]
+        _("port"), default=HTTPS_PORT, validators=[MinValueValidator(1), MaxValueValidator(65_535)]
     )
-    note = models.CharField(_("what for"), max_length=200, blank=True)
+    note = models.CharField(_("purpose"), max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        verbose_name = _("host for webhooks")
-        verbose_name_plural = _("hosts for webhooks")
+        verbose_name, verbose_name_plural = "host for webhooks", "hosts for webhooks"
         ordering = ["host", "port"]
         constraints = [
             models.UniqueConstraint(fields=["host", "port"], name="webhook_host_once"),
@@ -41,20 +43,22 @@ class WebhookHost(models.Model):
         ]
 
     def __str__(self) -> str:
-        return Target(self.host, self.port, "/").name
+        return format_host(self.host, self.port)
 
 
 class Webhook(models.Model):
-    """Where a project's news go. Its secret is made from the salt and the install's key, so no row holds it."""
+    """A URL that is notified about a project. Its secret is derived from the salt and the install's key, not stored."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="webhooks")
     url = models.CharField(_("address"), max_length=500)
     on_version = models.BooleanField(_("when there is a new version"), default=True)
-    on_goal = models.BooleanField(_("when the study has reached its goal"), default=True)
+    on_goal = models.BooleanField(_("when the study is complete"), default=True)
     active = models.BooleanField(default=True)
     salt = models.CharField(max_length=32, default=webhook_salt, editable=False)
-    told_version = models.PositiveIntegerField(default=0, help_text=_("The newest version that was looked at."))
-    goal_told = models.BooleanField(default=False)
+    notified_version = models.PositiveIntegerField(
+        default=0, db_column="told_version", help_text=_("The newest version checked for messages.")
+    )
+    goal_notified = models.BooleanField(default=False, db_column="goal_told")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -68,18 +72,18 @@ class Webhook(models.Model):
         return self.url
 
 
-class WebhookDelivery(models.Model):
-    """One message, sent until it has arrived or was tried often enough. The same id each time it is sent."""
+class WebhookDelivery(LeasedRow):
+    """One message, sent with the same id until it is delivered or its attempts are used up."""
 
     class Event(models.TextChoices):
         VERSION = "version.published", _("new version")
-        GOAL = "goal.reached", _("goal reached")
+        GOAL = "goal.reached", _("study complete")
         TEST = "test", _("test")
 
     class State(models.TextChoices):
-        WAITING = "waiting", _("on its way")
+        WAITING = "waiting", _("waiting")
         DELIVERED = "delivered", _("delivered")
-        FAILED = "failed", _("given up")
+        FAILED = "failed", _("failed")
 
     uuid = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
@@ -87,16 +91,14 @@ class WebhookDelivery(models.Model):
     payload = models.JSONField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveIntegerField(default=0)
-    owner = models.CharField(max_length=40, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)
-    status = models.PositiveIntegerField(null=True, blank=True, help_text=_("What the other server answered."))
-    words = models.TextField(blank=True, help_text=_("Why it has not arrived, in plain words."))
+    status = models.PositiveIntegerField(null=True, blank=True, help_text=_("The HTTP status of the response."))
+    message = models.TextField(blank=True, db_column="words", help_text=_("Why it was not delivered."))
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        verbose_name_plural = "webhook deliveries"
+        verbose_name, verbose_name_plural = "webhook message", "webhook messages"
         ordering = ["-id"]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=["waiting", "delivered", "failed"]), name="delivery_state"),

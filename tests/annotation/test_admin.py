@@ -1,4 +1,4 @@
-"""Administrators: what they see, what nobody may change, and how the first of them comes into being."""
+"""The admin pages and the commands that create administrators and projects."""
 
 import uuid
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def administrator(db: None) -> Client:
 
 @pytest.fixture
 def judged(project: Project, judge: Callable[..., services.Receipt]) -> Project:
-    """A study in which a worker of a platform has judged twice and taken one answer back."""
+    """A study in which a worker with a platform ID has judged twice and retracted one judgement."""
     worker = services.enrol(project=project, platform="prolific", external_id="5f0c-real-person")
     judge(worker)
     receipt = judge(worker)
@@ -43,20 +43,19 @@ def address(model: type, page: str, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_kind_of_row_can_be_listed_searched_and_looked_at(
-    model: type, administrator: Client, judged: Project
-) -> None:
+def test_every_model_can_be_listed_searched_and_viewed(model: type, administrator: Client, judged: Project) -> None:
     assert administrator.get(address(model, "changelist")).status_code == 200
     assert administrator.get(address(model, "changelist"), {"q": "pets"}).status_code == 200
     for row in model._default_manager.all()[:1]:
         assert administrator.get(address(model, "change", row.pk)).status_code == 200
 
 
-def test_every_model_of_the_house_is_there() -> None:
+def test_every_model_is_registered() -> None:
     models = {model for app in ("annotation", "modelling") for model in apps.get_app_config(app).get_models()}
     assert models - set(admin.site._registry) == set()
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("model", NEVER_CHANGED, ids=lambda model: model.__name__)
 def test_events_are_never_added_changed_or_deleted(model: type, administrator: Client, judged: Project) -> None:
     row = model._default_manager.first()
@@ -67,12 +66,12 @@ def test_events_are_never_added_changed_or_deleted(model: type, administrator: C
     assert "delete_selected" not in administrator.get(address(model, "changelist")).content.decode()
 
 
-def test_no_list_shows_what_a_platform_calls_a_worker(administrator: Client, judged: Project) -> None:
+def test_no_list_shows_platform_ids(administrator: Client, judged: Project) -> None:
     for model in (Worker, PlatformIdentity, Judgement):
         assert "5f0c-real-person" not in administrator.get(address(model, "changelist")).content.decode()
 
 
-def test_a_person_can_be_found_by_the_platforms_id_and_erased(administrator: Client, judged: Project) -> None:
+def test_a_person_can_be_found_by_platform_id_and_erased(administrator: Client, judged: Project) -> None:
     identity = PlatformIdentity.objects.get()
     page = administrator.get(address(PlatformIdentity, "changelist"), {"q": "5f0c-real-person"})
     assert identity.worker.code in page.content.decode()
@@ -81,6 +80,7 @@ def test_a_person_can_be_found_by_the_platforms_id_and_erased(administrator: Cli
     assert Judgement.objects.count() == 2
 
 
+@pytest.mark.both_databases
 def test_a_project_with_judgements_cannot_be_deleted(administrator: Client, judged: Project) -> None:
     assert administrator.post(address(Project, "delete", judged.pk), {"post": "yes"}).status_code == 403
     chosen = {"action": "delete_selected", "_selected_action": judged.pk, "post": "yes"}
@@ -88,13 +88,14 @@ def test_a_project_with_judgements_cannot_be_deleted(administrator: Client, judg
     assert Project.objects.filter(pk=judged.pk).exists()
 
 
-def test_a_project_that_nobody_has_judged_can_be_deleted(administrator: Client, project: Project) -> None:
+@pytest.mark.both_databases
+def test_a_project_without_judgements_can_be_deleted(administrator: Client, project: Project) -> None:
     administrator.post(address(Project, "delete", project.pk), {"post": "yes"})
     assert not Project.objects.filter(slug="pets").exists()
     assert Tombstone.objects.get().slug == "pets"
 
 
-def test_a_change_in_the_administration_is_in_the_audit(administrator: Client, project: Project) -> None:
+def test_changes_in_the_admin_are_audited(administrator: Client, project: Project) -> None:
     form = administrator.get(address(Project, "change", project.pk)).context["adminform"].form
     fields = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
     sent = {name: value for name, value in fields.items() if value is not None and value is not False} | {
@@ -109,11 +110,11 @@ def test_a_change_in_the_administration_is_in_the_audit(administrator: Client, p
     assert (entry.user.username, entry.details) == ("ada", {"redundancy": [3, 9]})
 
 
-def test_researchers_stay_outside_the_administration(owner: User, log_in: Callable[[User], Client]) -> None:
+def test_researchers_cannot_open_the_admin(owner: User, log_in: Callable[[User], Client]) -> None:
     assert log_in(owner).get("/admin/").status_code == 302
 
 
-# The first account ---------------------------------------------------------------------------------------------------
+# Commands ---------------------------------------------------------------------------------------------------
 
 
 def test_a_generated_password_is_printed_once_and_works(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +131,7 @@ def test_a_password_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert User.objects.get().email == "grace@example.org"
 
 
-def test_a_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_password_must_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter(["nine green bottles on a wall", "nine green bottles on a well"])
     monkeypatch.setattr("getpass.getpass", lambda _prompt: next(typed))
     with pytest.raises(CommandError, match="The two passwords differ"):
@@ -139,7 +140,7 @@ def test_a_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "password", "words"),
+    ("name", "password", "message"),
     [
         ("grace", "short", "too short"),
         ("grace", "password1234", "too common"),
@@ -148,16 +149,16 @@ def test_a_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("two words", "nine green bottles on a wall", "valid username"),
     ],
 )
-def test_a_weak_password_or_bad_name_is_refused_in_plain_words(
-    name: str, password: str, words: str, monkeypatch: pytest.MonkeyPatch
+def test_a_weak_password_or_invalid_name_is_refused(
+    name: str, password: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONCORD_OWNER_PASSWORD", password)
-    with pytest.raises(CommandError, match=words):
+    with pytest.raises(CommandError, match=message):
         call_command("create_owner", name)
     assert not User.objects.exists()
 
 
-def test_a_name_is_given_once(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_username_in_use_is_refused(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONCORD_OWNER_PASSWORD", "nine green bottles on a wall")
     with pytest.raises(CommandError, match="already exists"):
         call_command("create_owner", "olga")
@@ -171,15 +172,26 @@ def test_a_project_can_be_created_from_the_command_line(owner: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["trains", "Night trains", "--owner", "nobody"], "There is no account nobody"),
-        (["new", "Night trains", "--owner", "olga"], "an address of Concord itself"),
+        (["new", "Night trains", "--owner", "olga"], "is reserved"),
         (["a b", "Night trains", "--owner", "olga"], "slug:"),
         (["trains", "", "--owner", "olga"], "title: This field is required."),
     ],
 )
-def test_the_command_line_refuses_what_the_browser_refuses(arguments: list[str], words: str, owner: User) -> None:
-    with pytest.raises(CommandError, match=words):
+def test_create_project_validates_like_the_form(arguments: list[str], message: str, owner: User) -> None:
+    with pytest.raises(CommandError, match=message):
         call_command("create_project", *arguments)
     assert not Project.objects.exists()
+
+
+def test_tables_are_named_and_ordered_for_people(administrator: Client) -> None:
+    apps = {app["app_label"]: app for app in administrator.get("/admin/").context["app_list"]}
+    studies = [str(row["name"]) for row in apps["annotation"]["models"]]
+    assert apps["annotation"]["name"] == "Studies and people"
+    assert studies[:5] == ["Users", "Studies", "Items", "Workers", "Judgements"]
+    names = " ".join(studies + [str(row["name"]) for row in apps["modelling"]["models"]])
+    assert "Deleted studies" in names
+    assert "Updater processes" in names
+    assert "Tombstone" not in names

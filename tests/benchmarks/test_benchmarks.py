@@ -1,24 +1,35 @@
-"""Every benchmark runs in its quick form, prints JSON and says what it measured."""
+"""Every benchmark in its quick form prints JSON with its figures."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import components, coverage, harness, large_study, people, refining, sources, speed, streaming
+from benchmarks import coverage, harness, large_study, people, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 
 
 @pytest.fixture(autouse=True)
 def small_units(monkeypatch):
-    """Measuring the machine well takes seconds; here it need not be well."""
+    """Measure the speed of the machine roughly, which saves seconds."""
     monkeypatch.setattr(harness, "UNIT_SIZE", 200)
-    monkeypatch.setattr(harness, "PRODUCT_SIZE", 400)
     harness.cholesky_unit.cache_clear()
-    harness.dgemm_peak.cache_clear()
     yield
     harness.cholesky_unit.cache_clear()
-    harness.dgemm_peak.cache_clear()
+
+
+@pytest.mark.slow
+def test_every_benchmark_can_be_imported_without_django_settings():
+    """They are run as scripts, and those that need a database configure it themselves."""
+    folder = Path(harness.__file__).parent
+    names = [".".join(path.relative_to(folder.parent).with_suffix("").parts) for path in folder.rglob("*.py")]
+    statement = "; ".join(f"import {name}" for name in names if "load" not in name and not name.endswith("__"))
+    variables = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    subprocess.run([sys.executable, "-c", statement], cwd=folder.parent, env=variables, check=True)
 
 
 def printed(capsys):
@@ -26,7 +37,7 @@ def printed(capsys):
 
 
 def write_corpus(folder, rng):
-    """A corpus of 32 folds of 5 texts, in which the longer text is the better one."""
+    """Write a corpus of 32 folds of 5 texts in which the longer text is better."""
     files = {
         "folds.csv": ["fold,topic,stance"], "items.csv": ["item_id,fold,topic,stance,text"],
         "judgements.csv": ["worker_id,item_a,item_b,choice,fold"], "gold_pairs.csv": ["item_a,item_b,choice,fold"],
@@ -57,7 +68,7 @@ def corpus_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_convincingness_learns_what_the_corpus_holds(corpus_folder, capsys):
+def test_convincingness_finds_that_longer_texts_are_better(corpus_folder, capsys):
     convincingness.main(["--quick", "--data", str(corpus_folder)])
     result = printed(capsys)
     assert result["means"]["crowdgppl"]["consensus.accuracy"] > 0.9
@@ -67,7 +78,7 @@ def test_convincingness_learns_what_the_corpus_holds(corpus_folder, capsys):
     assert len(result["choices"]) == 2
 
 
-def test_convincingness_without_data_is_skipped_politely(monkeypatch, capsys):
+def test_convincingness_without_data_is_skipped(monkeypatch, capsys):
     monkeypatch.delenv(ukpconvarg.FOLDER_VARIABLE, raising=False)
     convincingness.main(["--quick"])
     assert printed(capsys)["skipped"] is True
@@ -80,7 +91,7 @@ def test_the_protocol_scores_the_gold_ranking_as_perfect(corpus_folder):
         def predict_consensus(self, items):
             return corpus.gold_score[items]
 
-        def predict_consensus_proba(self, a, b):
+        def predict_consensus_proba(self, a, b, kind="typical"):
             return np.where(corpus.gold_score[a] > corpus.gold_score[b], 0.9, 0.1)
 
         def predict_proba(self, u, a, b):
@@ -99,17 +110,17 @@ def test_ties_and_workers_without_training_labels_are_left_out_of_the_test(corpu
     judgements = corpus_folder / "judgements.csv"
     judgements.write_text(judgements.read_text() + "stranger,arg3_0,arg3_1,a,3\nstranger,arg3_0,arg3_2,a,3\n")
     corpus = ukpconvarg.read_corpus(corpus_folder)
-    asked = []
+    predicted = []
 
     class Recorder:
         def predict_consensus(self, items):
             return np.zeros(len(items))
 
-        def predict_consensus_proba(self, a, b):
+        def predict_consensus_proba(self, a, b, kind="typical"):
             return np.full(len(a), 0.5)
 
         def predict_proba(self, u, a, b):
-            asked.append((u, a, b))
+            predicted.append((u, a, b))
             return np.full(len(u), 0.5)
 
         def predict_utilities(self, users, items):
@@ -118,8 +129,8 @@ def test_ties_and_workers_without_training_labels_are_left_out_of_the_test(corpu
     figures = ukpconvarg.score_fold(corpus, 3, Recorder())
     stranger = corpus.labels.u[-1]
     ties = np.sum((corpus.label_fold == 3) & (corpus.labels.y == 0.5))
-    assert all(stranger not in u for u, _, _ in asked)
-    assert len(asked[0][0]) == 10 - ties
+    assert all(stranger not in u for u, _, _ in predicted)
+    assert len(predicted[0][0]) == 10 - ties
     assert figures["consensus.accuracy"] == 0.5
     assert figures["consensus.tau"] == 0
 
@@ -144,34 +155,20 @@ def test_matching_pairs_each_true_component_once():
 
 
 @pytest.mark.slow
-def test_refining_runs_in_its_quick_form(capsys):
-    refining.main(["--quick"])
-    result = printed(capsys)
-    [crowd] = result["tiny_crowds"]
-    assert crowd["refined"]["personal"]["worst_offset"] < crowd["fit"]["personal"]["worst_offset"]
-    [cell] = result["small_crowds"].values()
-    assert cell["crowds"] == 1
-    assert result["all"]["refined"]["log_loss_beyond_the_truths"] > 0
-
-
-@pytest.mark.slow
 def test_coverage_runs_in_its_quick_form(capsys):
     coverage.main(["--quick"])
     result = printed(capsys)
-    mean = result["coverage"]["1 components, 900 labels"]["mean"]
-    assert all(0.7 < mean[name] <= 1 for name in ("consensus_pairs", "ranks", "personal_pairs", "personal_scores"))
-    assert mean["consensus_pairs_mean_field"] < mean["consensus_pairs"]
-    assert result["cost"]["version_cpu_seconds"] == pytest.approx(
-        sum(result["cost"]["parts_cpu_seconds"].values()), abs=1e-3
-    )
+    mean = result["coverage"]["1 components, sd(t) 1.0, balanced"]["mean"]
+    assert all(0.6 < mean[name] <= 1 for name in ("consensus_pairs", "ranks", "personal_pairs", "personal_scores"))
+    assert set(result["verdict"]) == {"consensus_pairs", "ranks", "personal_pairs"}
 
 
 @pytest.mark.slow
 def test_speed_runs_in_its_quick_form(capsys):
     speed.main(["--quick"])
     result = printed(capsys)
-    assert result["small"]["scale given"]["accuracy"] > 0.6
-    assert result["small"]["scale given"]["share_of_dgemm_peak"] > 0
+    assert result["small"]["one batch"]["accuracy"] > 0.6
+    assert result["small"]["ten batches of users"]["iterations"] > 0
     assert result["peak_megabytes"]["in_all"] > 0
 
 
@@ -184,7 +181,7 @@ def test_streaming_runs_in_its_quick_form(capsys):
     assert abs(result["retractions"]["cross_entropy_lost"]["mean"]) < 0.05
 
 
-def test_figures_of_several_studies_are_means_with_standard_errors():
+def test_figures_over_studies_are_means_with_standard_errors():
     rows = [
         {"ms": 1.0, "worst_ms": 4.0, "stream": {"accuracy": 0.5}},
         {"ms": 3.0, "worst_ms": 9.0, "stream": {"accuracy": 0.5}},
@@ -195,7 +192,7 @@ def test_figures_of_several_studies_are_means_with_standard_errors():
     assert result["stream"]["accuracy"] == {"mean": 0.5, "standard_error": 0.0}
 
 
-def test_a_result_holds_plain_short_numbers():
+def test_a_result_has_rounded_plain_numbers():
     assert harness.rounded({"x": np.float64(1 / 3), "n": np.int64(2), "bad": float("nan"), "l": (0.5,)}) == {
         "x": 0.3333, "n": 2, "bad": None, "l": [0.5],
     }  # fmt: skip
@@ -217,30 +214,6 @@ def test_a_full_result_is_written_and_a_quick_one_only_printed(tmp_path, capsys)
 
 
 @pytest.mark.slow
-def test_three_tastes_make_three_components_and_three_groups_two_that_lie_apart(capsys):
-    components.main(["--quick"])
-    result = printed(capsys)
-    assert result["three_tastes"]["right"] == result["three_groups"]["right"] == result["seeds"] == 2
-    assert min(result["three_groups"]["silhouette"]) > components.APART
-
-
-@pytest.mark.slow
-def test_sources_run_in_their_quick_form(capsys):
-    sources.main(["--quick"])
-    result = printed(capsys)
-    assert result["9000 labels"]["accuracy"] > 0.7
-    assert result["9000 labels"]["steps"] > result["3000 labels"]["steps"]
-    assert result["largest_over_smallest"]["megabytes_above_index_and_means"] < 2
-
-
-def test_a_size_is_drawn_in_chunks_of_whole_users_in_order(monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_USERS", 5)
-    parts = list(sources.chunks(20 * sources.PER_USER))
-    assert len(parts) == 4
-    assert np.array_equal(np.concatenate([part.u for part in parts]), np.repeat(np.arange(20), sources.PER_USER))
-
-
-@pytest.mark.slow
 def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(people, "COMPONENTS", 3)
     people.main(["--quick", "--results", str(tmp_path)])
@@ -253,7 +226,7 @@ def test_people_compares_both_extensions_with_the_plain_model(tmp_path, capsys, 
 
 
 @pytest.mark.slow
-def test_a_large_study_is_updated_under_its_limit(capsys):
+def test_a_large_study_is_updated_within_its_memory_limit(capsys):
     large_study.main(["--quick"])
     result = printed(capsys)
     assert (result["finished"], result["words"], result["ranked"]) == (True, "", 60)

@@ -1,4 +1,4 @@
-"""The figures of exports are of what they say: every row is written, in every format."""
+"""The export benchmark measures every row in every format."""
 
 import json
 
@@ -15,7 +15,7 @@ def test_each_format_is_measured_over_every_judgement(
     export.fill("large", judgements=120, items=6, workers=4)
     for name in export.FORMATS:
         capsys.readouterr()
-        export.told("large", name)
+        export.measure_format("large", name)
         figures = json.loads(capsys.readouterr().out)
         assert figures["rows"] == 120
         assert figures["rows_per_second"] > 0
@@ -23,12 +23,12 @@ def test_each_format_is_measured_over_every_judgement(
 
 
 @pytest.mark.django_db
-def test_the_jobs_beside_judging_are_of_different_points(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_queued_jobs_export_different_points(capsys: pytest.CaptureFixture[str]) -> None:
     from modelling.models import ExportJob
 
     export.fill("large", judgements=120, items=6, workers=4)
-    export.ask("large")
+    export.queue_jobs("large")
     assert ExportJob.objects.values("sequence").distinct().count() == export.JOBS_AT_ONCE
-    export.stop()
+    export.delete_jobs()
     assert capsys.readouterr().out.strip().endswith("0")
     assert not ExportJob.objects.exists()

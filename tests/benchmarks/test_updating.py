@@ -1,4 +1,4 @@
-"""The updater's benchmark runs in its quick form on the test's own database and names every part of an update."""
+"""The benchmark of the updater in its quick form, on the test's own database."""
 
 import json
 

@@ -1,14 +1,17 @@
-"""A real server in a thread (pages and sockets) and a real Chromium."""
+"""A real server in a thread, with WebSockets, and a real Chromium."""
 
 import os
 import shutil
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import uvicorn
+from playwright.sync_api import Browser, expect
+
+from annotation.models import Project
+from tests.browser.judging_session import JudgingSession, make_study
+from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.serving import serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -21,7 +24,8 @@ FLAGS = [
     "--disable-sync",
 ]
 
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # playwright's loop runs in the thread that uses the ORM
+expect.set_options(timeout=60_000)  # ms: generous, since the machine may be busy
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's event loop runs in the thread that uses the ORM
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,9 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _a_browser_is_there() -> None:
+def _require_chromium() -> None:
     if CHROMIUM is None:
-        message = "No Chromium on this machine: apt-get install chromium"
+        message = "Chromium is not installed: apt-get install chromium"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
@@ -46,18 +50,18 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture
 def served(transactional_db: None) -> Iterator[str]:
-    """The address of a running Concord on the test's own database."""
-    from config.asgi import application
+    """The URL of a running Concord on the test's own database."""
+    with serving(ws="websockets-sansio") as port:
+        yield f"http://127.0.0.1:{port}"
 
-    config = uvicorn.Config(application, port=0, lifespan="off", log_level="warning", ws="websockets-sansio")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline, "the server did not start"
-        threading.Event().wait(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=20)
+
+@pytest.fixture
+def start_session(served: str, browser: Browser, project: Project) -> Callable[..., JudgingSession]:
+    """Return a function that opens a browser as a new worker who has joined the study."""
+
+    def start(*, quota: int = 6, context: dict[str, Any] | None = None, **settings: object) -> JudgingSession:
+        make_study(project, quota=quota)
+        Project.objects.filter(pk=project.pk).update(**settings)
+        return JudgingSession(browser.new_context(**(context or {})), served).join()
+
+    return start

@@ -1,4 +1,4 @@
-"""Fifty texts that would run as script, style or template wherever a page forgets to treat them as text (P46)."""
+"""Fifty strings that a page would run as script, style or template code if it did not escape them."""
 
 CALL = "parent.pwned=1;alert(1)"
 

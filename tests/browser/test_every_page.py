@@ -1,6 +1,7 @@
-"""Every page can be read by everybody: by machine, on a wide screen and a phone, in light and dark, by key alone.
+"""Accessibility of every page: on a wide screen and a phone, in light and dark, and by keyboard.
 
-The model's pages and the judging page have walks of their own (test_dashboards, test_people_pages, test_judging_page).
+Some of the model's pages and the judging page have their own tests (test_dashboards, test_people_pages,
+test_judging_page).
 """
 
 from typing import Any
@@ -10,57 +11,58 @@ from playwright.sync_api import Browser, Page, expect
 
 from annotation import services
 from annotation.models import Item, Project, User
-from modelling import tokens, webhooks
+from modelling.api import tokens
 from modelling.models import ExportJob, WebhookDelivery, WebhookHost
-from tests.browser.reading import keyboard_problems, problems_here
-from tests.browser.test_thread import log_in
+from modelling.webhooks import delivery
+from tests.browser.page_checks import find_keyboard_problems, find_page_problems
+from tests.browser.test_end_to_end import log_in
 from tests.conftest import make_user
-from tests.modelling.two_camps import fitted_study
+from tests.modelling.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 SCREENS = [(1280, "light"), (390, "dark")]
-OUTSIDE = [
+PUBLIC = [
     "/", "/accounts/login/", "/accounts/reset/", "/accounts/reset/sent/", "/accounts/reset/MQ/used/", "/r/pets/",
-    "/api/v1/", "/s/pets/", "/s/resting/", "/nothing/",
+    "/api/v1/", "/s/pets/", "/s/paused/", "/nothing/",
 ]  # fmt: skip
-INSIDE = [
+ACCOUNT = [
     "/projects/", "/projects/?archived", "/projects/new/", "/projects/old/", "/accounts/password/", "/accounts/tokens/",
 ]  # fmt: skip
-OF_A_PROJECT = [
-    "", "settings/", "copy/", "delete/", "members/", "webhooks/", "exports/", "items/", "items/add/", "items/import/",
-    "judgements/import/", "activity/", "ranking/", "ranking/?q=nothing", "pairs/", "pairs/?worker=nobody",
-    "new-argument/?text=Evidence", "model/versions/1/", "preview/",
+PROJECT = [
+    "", "link/", "recruitment/", "preparation/", "participants/", "passport/", "settings/",
+    "questions/", "copy/", "delete/", "members/", "webhooks/", "exports/", "items/",
+    "items/add/", "items/import/", "judgements/import/", "activity/", "ranking/", "ranking/?q=nothing",
+    "reliability/", "pairs/", "pairs/?worker=nobody", "new-argument/?text=Evidence", "model/versions/1/", "preview/",
 ]  # fmt: skip
-NOTHING_YET = ["activity/", "ranking/", "workers/", "components/", "pairs/", "model/", "items/", "exports/"]
+WITHOUT_DATA = [
+    "activity/", "ranking/", "workers/", "components/", "reliability/", "pairs/", "model/", "items/", "exports/",
+]  # fmt: skip
 GOOD = b"key,text,group\ntext-000,Corrected.,texts\nnew,A new text.,texts\n"
-WIDER_THAN_ITS_PLACE = """
-(places) => places.filter((place) => place.scrollWidth > place.clientWidth).map((place) => place.innerText.slice(0, 80))
+OVERFLOWING = """
+(elements) => elements.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText.slice(0, 80))
 """
 WRONG = b"key,text\none,\none,Twice.\n"
 
 
 @pytest.fixture
 def invitation(project: Project, owner: User) -> str:
-    """The link of an invitation to a study that has everything: versions, files, tokens, a webhook with messages.
-
-    Beside it are one that is archived, one that rests and one that is empty.
-    """
-    fitted_study(project)
+    """An invitation to a study with versions, files, tokens and a webhook; an archived and an empty study exist too."""
+    make_fitted_study(project)
     services.change_project(project=project, user=owner, changes={"ranking_public": True})
     WebhookHost.objects.create(host="hooks.example.org")
-    hook = webhooks.add_webhook(project=project, user=owner, url=f"https://hooks.example.org/{'long-' * 40}")
-    outcomes = [("delivered", 204, ""), ("failed", 302, webhooks.REDIRECT), ("waiting", 503, webhooks.NOT_OK)]
+    hook = delivery.add_webhook(project=project, user=owner, url=f"https://hooks.example.org/{'long-' * 40}")
+    outcomes = [("delivered", 204, ""), ("failed", 302, delivery.REDIRECT), ("waiting", 503, delivery.NOT_OK)]
     for state, status, words in outcomes:
-        facts = {"payload": {"data": {"version": 1}}, "state": state, "status": status, "words": words}
+        facts = {"payload": {"data": {"version": 1}}, "state": state, "status": status, "message": words}
         WebhookDelivery.objects.create(webhook=hook, event="version.published", **facts)
     for state in ("done", "running", "failed"):
-        what = {"what": "judgements", "format": "csv", "name": "pets.csv", "words": "The disk is full."}
-        ExportJob.objects.create(project=project, asked_by=owner, state=state, sequence=1, **what)
-    tokens.make_token(user=owner, name="nightly", scope="read", days=30)
+        what = {"what": "judgements", "format": "csv", "name": "pets.csv", "message": "The disk is full."}
+        ExportJob.objects.create(project=project, requested_by=owner, state=state, sequence=1, **what)
+    tokens.create_token(user=owner, name="nightly", scope="read", days=30)
     old = services.create_project(owner=owner, slug="old", title="Old")
     services.archive_project(project=old, user=owner, archived=True)
-    services.create_project(owner=owner, slug="resting", title="Resting", state="paused")
+    services.create_project(owner=owner, slug="paused", title="Paused", state="paused")
     services.create_project(owner=owner, slug="empty", title="Empty")
     return f"/invitations/{services.invite(project=project, user=owner, role='viewer', email='nina@example.org')}/"
 
@@ -68,56 +70,67 @@ def invitation(project: Project, owner: User) -> str:
 def upload(page: Page, address: str, content: bytes) -> None:
     page.goto(address)
     page.set_input_files("#file", {"name": "items.csv", "mimeType": "text/csv", "buffer": content})
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
     page.wait_for_load_state()
 
 
-def test_every_page_around_a_project_can_be_read_on_every_screen(
-    served: str, browser: Browser, owner: User, invitation: str
-) -> None:
+def test_pages_are_accessible_on_every_screen(served: str, browser: Browser, owner: User, invitation: str) -> None:
     item = Item.objects.get(key="text-000")
-    outside = [*OUTSIDE, invitation]
-    inside = [*INSIDE, invitation, *(f"/projects/pets/{each}" for each in [*OF_A_PROJECT, f"items/{item.pk}/"])]
-    inside += [f"/projects/empty/{each}" for each in NOTHING_YET]
+    public = [*PUBLIC, invitation]
+    private = [*ACCOUNT, invitation, *(f"/projects/pets/{each}" for each in [*PROJECT, f"items/{item.pk}/"])]
+    private += [f"/projects/empty/{each}" for each in WITHOUT_DATA]
     problems = []
     for width, scheme in SCREENS:
         context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
         page = context.new_page()
-        for path in outside:
+        for path in public:
             page.goto(served + path)
-            problems += problems_here(page)
+            problems += find_page_problems(page)
         log_in(page, served, owner.username)
-        for path in inside:
+        for path in private:
             page.goto(served + path)
-            problems += problems_here(page)
+            problems += find_page_problems(page)
         for content in (GOOD, WRONG):
             upload(page, f"{served}/projects/pets/items/import/", content)
-            problems += problems_here(page)
+            problems += find_page_problems(page)
         context.close()
     assert problems == []
 
 
-def test_every_control_around_a_project_is_reached_by_key(
-    served: str, page: Page, owner: User, invitation: str
-) -> None:
+def test_the_api_reference_is_drawn_within_the_content_security_policy(served: str, browser: Browser) -> None:
+    problems, errors, addresses = [], [], set()
+    for width, scheme in SCREENS:
+        page = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme).new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: addresses.add(request.url))
+        page.goto(f"{served}/api/v1/#/items/add_items")
+        expect(page.locator(".opblock")).to_have_count(27)
+        expect(page.locator("#operations-items-add_items").get_by_text("Request body")).to_be_visible()
+        problems.extend(find_page_problems(page))
+        page.context.close()
+    assert (problems, errors) == ([], [])
+    assert all(address.startswith((served, "data:")) for address in addresses)
+
+
+def test_every_control_is_reached_by_keyboard(served: str, page: Page, owner: User, invitation: str) -> None:
     log_in(page, served, owner.username)
     problems = []
     for path in ["", "settings/", "members/", "webhooks/", "exports/", "items/import/", "pairs/", "new-argument/"]:
         page.goto(f"{served}/projects/pets/{path}")
-        problems += keyboard_problems(page)
+        problems += find_keyboard_problems(page)
     page.goto(f"{served}/accounts/tokens/")
-    assert problems + keyboard_problems(page) == []
+    assert problems + find_keyboard_problems(page) == []
 
 
-def test_who_may_not_is_told_so_on_a_page(served: str, page: Page, project: Project, owner: User) -> None:
+def test_a_refused_user_sees_an_error_page(served: str, page: Page, project: Project, owner: User) -> None:
     services.set_membership(project=project, user=owner, member=make_user("vera"), role="viewer")
     log_in(page, served, "vera")
     page.goto(f"{served}/projects/pets/settings/")
-    expect(page.get_by_role("heading", name="Your account may not do this.")).to_be_visible()
-    assert problems_here(page) == []
+    expect(page.get_by_role("heading", name="You do not have permission to do this.")).to_be_visible()
+    assert find_page_problems(page) == []
 
 
-def test_no_table_of_the_model_is_pushed_sideways_on_a_phone(
+def test_tables_do_not_scroll_sideways_on_a_phone(
     served: str, page: Page, project: Project, owner: User, invitation: str
 ) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
@@ -128,21 +141,20 @@ def test_no_table_of_the_model_is_pushed_sideways_on_a_phone(
     for path in [*paths, "model/versions/1/"]:
         page.goto(f"{served}/projects/pets/{path}")
         assert page.locator(".table.folds").count(), path
-        wide += page.locator(".table-scroll:has(.folds)").evaluate_all(WIDER_THAN_ITS_PLACE)
+        wide += page.locator(".table-scroll:has(.folds)").evaluate_all(OVERFLOWING)
     assert wide == []
 
 
-def test_a_picture_of_a_german_page_is_german(
+def test_figures_of_a_german_page_use_german_numbers_and_dates(
     served: str, page: Page, owner: User, invitation: str, settings: Any
 ) -> None:
     log_in(page, served, owner.username)
     settings.LANGUAGE_CODE = "de"
     page.goto(f"{served}/projects/pets/ranking/")
-    picture = page.locator("[data-picture=intervals]")
-    expect(picture.get_by_role("button", name="SVG: Wert mit 95")).to_be_visible()
-    ticks = "".join(picture.locator(".ytick").all_text_contents())
-    assert "," in ticks
-    assert "." not in ticks
+    figure = page.locator("[data-figure=intervals]")
+    expect(figure.get_by_role("button", name="SVG: Wert nach Rang")).to_be_visible()
+    canvas = page.locator("#canvas-intervals")
+    assert canvas.evaluate("canvas => canvas._fullLayout._d3locale.numberFormat(',.1f')(1234.5)") == "1.234,5"
     page.goto(f"{served}/projects/pets/activity/")
     canvas = page.locator("#canvas-over-time")
     expect(canvas.locator(".xtick").first).to_be_visible()
@@ -150,20 +162,21 @@ def test_a_picture_of_a_german_page_is_german(
     assert days == "Sonntag, 1. März"
 
 
-def test_a_picture_keeps_its_height_in_another_window_and_is_light_in_a_file_and_on_paper(
+def test_figures_keep_their_height_and_are_light_in_files_and_print(
     served: str, browser: Browser, owner: User, invitation: str
 ) -> None:
     page = browser.new_context(color_scheme="dark", viewport={"width": 1280, "height": 844}).new_page()
     page.goto(f"{served}/r/pets/")
-    picture = page.locator("[data-picture=intervals]")
-    expect(picture.locator(".main-svg").first).to_have_css("background-color", "rgb(24, 33, 31)")
+    figure = page.locator("[data-figure=intervals]")
+    expect(figure.locator(".main-svg").first).to_have_css("background-color", "rgb(24, 33, 31)")
     with page.expect_download() as download:
-        picture.get_by_role("button", name="SVG").click()
+        figure.get_by_role("button", name="SVG").click()
     assert download.value.suggested_filename == "pets-intervals-v1.svg"
-    assert "fill: rgb(22, 33, 31)" in download.value.path().read_text(encoding="utf-8")  # dark words on white
+    assert "fill: rgb(22, 33, 31)" in download.value.path().read_text(encoding="utf-8")  # dark text on white
+    height = figure.locator(".canvas").evaluate("canvas => canvas.offsetHeight")
     page.set_viewport_size({"width": 800, "height": 844})
-    expect(picture.locator(".main-svg").first).to_have_attribute("width", "726")
-    assert picture.locator(".canvas").evaluate("canvas => canvas.offsetHeight") == 420
+    expect(figure.locator(".main-svg").first).to_have_attribute("width", "726")
+    assert figure.locator(".canvas").evaluate("canvas => canvas.offsetHeight") == height
     page.emulate_media(media="print")
-    expect(picture.locator(".main-svg").first).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(figure.locator(".main-svg").first).to_have_css("background-color", "rgb(255, 255, 255)")
     expect(page.get_by_role("search")).to_be_hidden()

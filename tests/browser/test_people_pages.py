@@ -1,4 +1,4 @@
-"""Components, workers, one worker, one item, and a worker's own view: drawn, readable by machine and by key."""
+"""Components, workers, one worker, one item and a worker's own view: figures, accessibility and keyboard."""
 
 from collections.abc import Callable
 
@@ -6,27 +6,27 @@ import pytest
 from django.http import HttpResponse
 from playwright.sync_api import BrowserContext, Page, expect
 
-from annotation.access import remember_worker
+from annotation.http.access import set_worker_cookie
 from annotation.models import Item, Project, User, Worker
-from modelling.dashboards.axes import axes_of
 from modelling.models import ComponentName
-from modelling.versions import shown_snapshot
-from tests.browser.reading import keyboard_problems, violations
-from tests.browser.watched import log_in
-from tests.modelling.two_camps import fitted_study
+from modelling.training.components import load_component_axes
+from modelling.training.versions import shown_snapshot
+from tests.browser.live_page import log_in
+from tests.browser.page_checks import find_keyboard_problems, violations
+from tests.modelling.two_camps import make_fitted_study
 
 SCHEMES = [("light", 1280), ("dark", 390)]
 
 
 @pytest.fixture
 def study(served: str, project: Project, owner: User) -> str:
-    fitted_study(project)
+    make_fitted_study(project)
     return served
 
 
 @pytest.fixture
 def addresses(study: str) -> list[str]:
-    """The four pages, in the order in which a reader would go through them."""
+    """The four pages with figures."""
     worker, item = Worker.objects.earliest("pk"), Item.objects.get(key="text-003")
     pair = "?a=text-001&b=text-002"
     paths = ["components/", "workers/?trait=camp", f"workers/{worker.code}/{pair}", f"ranking/{item.pk}/"]
@@ -34,16 +34,16 @@ def addresses(study: str) -> list[str]:
 
 
 def visit(page: Page, address: str) -> None:
-    """The page with all its pictures drawn."""
+    """Open a page and wait until all figures are drawn."""
     page.goto(address)
-    pictures = page.locator("[data-picture]")
-    expect(page.locator("[data-picture] .main-svg").first).to_be_visible()
-    for place in range(pictures.count()):
-        expect(pictures.nth(place).locator(".main-svg").first).to_be_visible()
+    figures = page.locator("[data-figure]")
+    expect(page.locator("[data-figure] .main-svg").first).to_be_visible()
+    for index in range(figures.count()):
+        expect(figures.nth(index).locator(".main-svg").first).to_be_visible()
 
 
 @pytest.mark.parametrize(("scheme", "width"), SCHEMES)
-def test_every_page_is_clean_for_assistive_technology_and_fits(
+def test_pages_are_accessible_and_fit_the_screen(
     browser: object, study: str, addresses: list[str], scheme: str, width: int
 ) -> None:
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
@@ -57,11 +57,11 @@ def test_every_page_is_clean_for_assistive_technology_and_fits(
     assert errors == []
 
 
-def test_every_control_is_reached_and_used_by_key_alone(study: str, addresses: list[str], page: Page) -> None:
+def test_every_control_works_by_keyboard(study: str, addresses: list[str], page: Page) -> None:
     log_in(page, study)
     for address in addresses:
         visit(page, address)
-        assert keyboard_problems(page) == []
+        assert find_keyboard_problems(page) == []
     page.goto(addresses[0])
     page.locator("#name-1").focus()
     page.keyboard.type("facts or stories")
@@ -75,28 +75,28 @@ def test_every_control_is_reached_and_used_by_key_alone(study: str, addresses: l
     assert "q=stories" in page.url
 
 
-def test_a_click_on_a_worker_in_the_map_leads_to_their_page(study: str, addresses: list[str], page: Page) -> None:
+def test_a_click_on_a_worker_in_the_map_opens_their_page(study: str, addresses: list[str], page: Page) -> None:
     log_in(page, study)
     visit(page, addresses[1])
-    page.locator("[data-picture=workers] .points path").first.click(force=True)
+    page.locator("[data-figure=workers] .points path").first.click(force=True)
     page.wait_for_url("**/workers/*/")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("probably prefers")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Worker ")
 
 
-def test_a_text_that_begins_like_a_colours_name_is_drawn_as_it_is(study: str, page: Page) -> None:
+def test_a_name_that_starts_with_two_hyphens_is_not_taken_for_a_colour(study: str, page: Page) -> None:
     project = Project.objects.get()
-    number = axes_of(shown_snapshot(project)).strongest[0] + 1
+    number = load_component_axes(shown_snapshot(project)).strongest[0] + 1
     ComponentName.objects.create(project=project, number=number, name="-- bright side")
     log_in(page, study)
     visit(page, f"{study}/projects/pets/workers/")
-    expect(page.locator("[data-picture=workers] .xtitle")).to_have_text("-- bright side")
+    expect(page.locator("[data-figure=workers] .xtitle")).to_have_text("-- bright side")
 
 
 @pytest.fixture
 def as_worker(context: BrowserContext, study: str) -> Callable[[Worker], Page]:
     def page_of(worker: Worker) -> Page:
         response = HttpResponse()
-        remember_worker(response, worker)
+        set_worker_cookie(response, worker)
         cookies = response.cookies.items()
         context.add_cookies([{"name": name, "value": each.value, "url": study} for name, each in cookies])
         return context.new_page()
@@ -104,11 +104,11 @@ def as_worker(context: BrowserContext, study: str) -> Callable[[Worker], Page]:
     return page_of
 
 
-def test_a_worker_who_has_finished_sees_their_own_view(study: str, as_worker: Callable[[Worker], Page]) -> None:
+def test_a_finished_worker_sees_their_own_view(study: str, as_worker: Callable[[Worker], Page]) -> None:
     worker = Worker.objects.earliest("pk")
     Worker.objects.filter(pk=worker.pk).update(state="finished")
     page = as_worker(worker)
     page.goto(f"{study}/s/pets/")
-    expect(page.get_by_role("heading", name="Your view and the crowd's")).to_be_visible()
-    expect(page.locator("#own-view + p")).to_contain_text("you preferred what the crowd as a whole prefers")
+    expect(page.get_by_role("heading", name="Your judgements and the crowd's")).to_be_visible()
+    expect(page.locator("#own-view + p")).to_contain_text("you preferred the same text as the crowd")
     assert violations(page) == []

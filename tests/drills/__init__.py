@@ -1,1 +1,1 @@
-"""Fault drills: a real server, a crowd that keeps its own books, faults in between, and the books compared."""
+"""Fault drills: a real server under load, faults injected, and the clients' own log compared with the database."""

@@ -1,4 +1,4 @@
-"""The backup drill (P17): a crowd judges, the model learns, and every backup taken meanwhile is whole."""
+"""The backup drill: every backup taken while a crowd judges and the model updates is complete."""
 
 import json
 import shutil
@@ -9,85 +9,86 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.drills import database
-from tests.drills.crowd import Crowd
-from tests.drills.database import fresh_postgres
-from tests.drills.install import Install
-from tests.drills.ledger import OK, Ledger, read
-from tests.drills.waiting import wait_until
+from benchmarks.load import database
+from benchmarks.load.crowd import Crowd
+from benchmarks.load.installation import Installation
+from benchmarks.load.send_log import OK, SendLog, read_log
+from benchmarks.load.waiting import wait_until
 
 SLUG = "drill"
 SECONDS = 600
-ANSWERS_BETWEEN = 40  # at least, so that every backup meets a database that has moved on
+ANSWERS_BETWEEN = 40  # at least, so that every backup sees a changed database
 
 
-def drill(install: Install, *, backups: int, clients: int, items: int, seed: int) -> dict[str, Any]:
-    """Figures of one whole drill on this empty install."""
-    install.prepare(SLUG, items=items, update_batch=50)
-    book, taken = install.folder / "ledger.csv", []
-    with install, Ledger(book) as ledger:
-        install.start()
-        crowd = Crowd(install, SLUG, clients, seed, ledger)
+def drill(installation: Installation, *, backups: int, clients: int, items: int, seed: int) -> dict[str, Any]:
+    """Take backups under load on this empty installation, restore each, and return the figures."""
+    installation.prepare(SLUG, items=items, update_batch=50)
+    log_path, taken = installation.folder / "sends.csv", []
+    with installation, SendLog(log_path) as send_log:
+        installation.start()
+        crowd = Crowd(installation, SLUG, clients, seed, send_log)
         crowd.join()
         with crowd.answering(10**9):
             for number in range(backups):
                 wanted = crowd.acknowledged + ANSWERS_BETWEEN
                 wait_until(lambda wanted=wanted: crowd.acknowledged >= wanted, SECONDS, "the crowd stopped")
-                taken.append(take(install, book, number))
+                taken.append(take(installation, log_path, number))
             crowd.stop()
         answers = crowd.acknowledged
-    restored = [restore(install, backup) for backup in taken]
+    restored = [restore(installation, backup) for backup in taken]
     return {
-        "drill": "backups while people judge (P17)",
-        "database": "postgresql" if install.database_url else "sqlite",
+        "drill": "backups while people judge",
+        "database": "postgresql" if installation.database_url else "sqlite",
         "backups": len(restored),
         "answers": answers,
-        "sound": sum(each["sound"] for each in restored),
+        "verified": sum(each["verified"] for each in restored),
         "lost": sum(each["lost"] for each in restored),
         "versions": [each["versions"] for each in restored],
-        "said": [each["said"] for each in restored if not each["sound"]],
+        "failures": [each["output"] for each in restored if not each["verified"]],
         "seconds": [backup["seconds"] for backup in taken],
-        "passed": all(each["sound"] and not each["lost"] for each in restored) and len(restored) == backups,
+        "passed": all(each["verified"] and not each["lost"] for each in restored) and len(restored) == backups,
     }
 
 
-def take(install: Install, book: Path, number: int) -> dict[str, Any]:
-    """One backup by the shipped command, and what had been acknowledged before it began."""
-    acknowledged = {uuid for uuid, entry in read(book).items() if entry.outcome == OK}
-    folder = install.folder.with_name(f"{install.folder.name}-backup-{number}")
+def take(installation: Installation, log_path: Path, number: int) -> dict[str, Any]:
+    """Take one backup with the shipped command; record which sends were acknowledged before it began."""
+    acknowledged = {uuid for uuid, send in read_log(log_path).items() if send.outcome == OK}
+    folder = installation.folder.with_name(f"{installation.folder.name}-backup-{number}")
     began = time.perf_counter()
-    done = install.manage("backup", str(folder), "--json")
-    if done.returncode:
-        raise RuntimeError(done.stderr)
+    manifest = json.loads(installation.run_command("backup", str(folder), "--json"))
     return {
         "folder": folder,
         "acknowledged": acknowledged,
-        "manifest": json.loads(done.stdout),
+        "manifest": manifest,
         "seconds": round(time.perf_counter() - began, 1),
     }
 
 
-def restore(install: Install, backup: dict[str, Any]) -> dict[str, Any]:
-    """By the steps of docs/deployment.md into a fresh folder; whether all is well there, and what is lost."""
+def restore(installation: Installation, backup: dict[str, Any]) -> dict[str, Any]:
+    """Restore into an empty folder by the steps of docs/deployment.md, verify it, and count lost judgements."""
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=backup["folder"], check=True)
     folder = backup["folder"].with_name(f"{backup['folder'].name}-restored")
     shutil.copytree(backup["folder"], folder)
-    with restored(folder, install.database_url) as where:
-        again = Install(folder, str(where) if install.database_url else "")
-        sound, said = again.verify()
+    with restored(folder, installation.database_url) as where:
+        verified, output = Installation(folder, str(where) if installation.database_url else "").verify()
         present = {row.uuid for row in database.judgements(where, SLUG)}
         versions = database.query(where, "SELECT COUNT(*) FROM modelling_modelsnapshot")[0][0]
     shutil.rmtree(folder)
-    return {"sound": sound, "said": said, "lost": len(backup["acknowledged"] - present), "versions": versions}
+    return {
+        "verified": verified,
+        "output": output,
+        "lost": len(backup["acknowledged"] - present),
+        "versions": versions,
+    }
 
 
 @contextmanager
 def restored(folder: Path, server: str) -> Iterator[Path | str]:
-    """The database of a backup: its file, or, with the address of a PostgreSQL server, what its dump becomes there."""
+    """Yield a backup's database: its SQLite file, or its dump restored to a temporary PostgreSQL database."""
     if not server:
         yield folder / "concord.sqlite3"
         return
-    with fresh_postgres(server) as address:
-        command = ["pg_restore", "--no-owner", "--exit-on-error", "--dbname", address, str(folder / "concord.dump")]
+    with database.temporary_postgres_database(server) as url:
+        command = ["pg_restore", "--no-owner", "--exit-on-error", "--dbname", url, str(folder / "concord.dump")]
         subprocess.run(command, check=True)
-        yield address
+        yield url

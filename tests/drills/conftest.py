@@ -1,20 +1,16 @@
-"""What drills share: a real Concord on the database under test."""
+"""A real Concord installation on the database under test."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.drills.database import fresh_postgres
-from tests.drills.install import Install
+from benchmarks.load.installation import Installation
+from tests.postgres import installation_in
 
 
 @pytest.fixture
-def install(tmp_path: Path) -> Iterator[Install]:
-    """An empty Concord on the database under test."""
-    if server := os.environ.get("DATABASE_URL"):
-        with fresh_postgres(server) as address:
-            yield Install(tmp_path, address)
-    else:
-        yield Install(tmp_path)
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    """An empty installation on the database under test."""
+    with installation_in(tmp_path) as installation:
+        yield installation

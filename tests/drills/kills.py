@@ -1,8 +1,8 @@
-"""The ledger drill (P1; D1 and D2 at random moments): a crowd posts, the web process dies by kill -9, nothing is lost.
+"""The kill drill: the web process is killed at random moments under load, and no acknowledged answer is lost.
 
     python -m tests.drills.kills --posts 50000 --kills 50
 
-prints the figures as JSON and ends with 1 unless lost, duplicated, invented and mismatched are 0 and `verify` is happy.
+prints the figures as JSON and exits with 1 unless lost, duplicated, invented and mismatched are 0 and `verify` passes.
 """
 
 import argparse
@@ -17,65 +17,64 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.drills import database
-from tests.drills.crowd import Crowd
-from tests.drills.install import Install
-from tests.drills.ledger import Ledger, check
-from tests.drills.waiting import wait_until
+from benchmarks.load import database
+from benchmarks.load.crowd import Crowd
+from benchmarks.load.installation import Installation
+from benchmarks.load.send_log import SendLog, compare_file
+from benchmarks.load.waiting import wait_until
 
 SLUG = "drill"
-LONGEST_AIM = 0.2  # a kill comes up to this long after its turn, so that it falls anywhere in a request
-TURN_SECONDS = 1800
+LONGEST_DELAY = 0.2  # seconds before a kill, so that it falls anywhere in a request
+KILL_SECONDS = 1800
 
 
 def drill(
-    install: Install, *, posts: int, kills: int, clients: int, items: int, seed: int, updater: bool = True
+    installation: Installation, *, posts: int, kills: int, clients: int, items: int, seed: int, updater: bool = True
 ) -> dict[str, Any]:
-    """Figures of one whole drill on this empty install."""
+    """Kill and restart the server under load on this empty installation, and return the figures."""
     serve = [] if updater else ["--no-updater"]
-    install.prepare(SLUG, items=items, update_batch=500)
-    book = install.folder / "ledger.csv"
+    installation.prepare(SLUG, items=items, update_batch=500)
+    log_path = installation.folder / "sends.csv"
     rng = Random(seed)
-    with install, Ledger(book) as ledger:
+    with installation, SendLog(log_path) as send_log:
         began, cpu = time.perf_counter(), time.process_time()
-        starts = [install.start(*serve)]
-        crowd = Crowd(install, SLUG, clients, seed, ledger)
+        starts = [installation.start(*serve)]
+        crowd = Crowd(installation, SLUG, clients, seed, send_log)
         crowd.join()
         with crowd.answering(posts):
-            for turn in sorted(rng.sample(range(posts * 19 // 20), kills)):
-                kill_after(install, crowd, turn, rng.random() * LONGEST_AIM)
-                starts.append(install.start(*serve))
-                tell(f"killed after {crowd.acknowledged:,} answers, back in {starts[-1]:.1f} s")
+            for answers in sorted(rng.sample(range(posts * 19 // 20), kills)):
+                kill_after(installation, crowd, answers, rng.random() * LONGEST_DELAY)
+                starts.append(installation.start(*serve))
+                print_progress(f"killed after {crowd.acknowledged:,} answers, back in {starts[-1]:.1f} s")
         report = crowd.report(time.perf_counter() - began, time.process_time() - cpu)
-        install.kill()
-        install.wait_for_children()
-    figures = check(book, database.judgements(install.database, SLUG))
-    well, said = install.verify()
+        installation.kill()
+        installation.wait_for_children()
+    comparison = compare_file(log_path, database.judgements(installation.database, SLUG))
+    verified, output = installation.verify()
     return {
-        "drill": "kill -9 of the web process at random moments (P1, D1, D2)",
-        "database": "postgresql" if install.database_url else "sqlite",
+        "drill": "kill -9 of the web process at random moments",
+        "database": "postgresql" if installation.database_url else "sqlite",
         "clients": clients,
         "kills": kills,
         "seed": seed,
-        **figures.as_dict(),
-        "verify": said,
-        "most_workers_of_a_pair": database.most_workers_of_a_pair(install.database, SLUG),
+        **comparison.as_dict(),
+        "verify": output,
+        "most_workers_per_pair": database.most_workers_per_pair(installation.database, SLUG),
         "restart_seconds": {"median": round(sorted(starts)[len(starts) // 2], 1), "longest": round(max(starts), 1)},
         "crowd": asdict(report),
         "load_average": os.getloadavg()[0],
-        "passed": figures.clean and well and figures.acknowledged == posts,
+        "passed": comparison.clean and verified and comparison.acknowledged == posts,
     }
 
 
-def kill_after(install: Install, crowd: Crowd, turn: int, aim: float) -> None:
-    """The server dies by kill -9 soon after acknowledgement number `turn`."""
-    wait_until(lambda: crowd.acknowledged >= turn, TURN_SECONDS, f"the crowd did not come to answer {turn}")
-    threading.Event().wait(aim)
-    install.kill()
+def kill_after(installation: Installation, crowd: Crowd, answers: int, delay: float) -> None:
+    """Kill the server `delay` seconds after this many answers were acknowledged."""
+    wait_until(lambda: crowd.acknowledged >= answers, KILL_SECONDS, f"the crowd did not reach answer {answers}")
+    threading.Event().wait(delay)
+    installation.kill()
 
 
-def tell(line: str) -> None:
-    """One line of progress."""
+def print_progress(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
@@ -89,7 +88,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = vars(parser.parse_args())
     with tempfile.TemporaryDirectory(prefix="concord-drill-") as folder:
-        figures = drill(Install(Path(folder)), **options)
+        figures = drill(Installation(Path(folder)), **options)
     sys.stdout.write(json.dumps(figures, indent=1) + "\n")
     sys.exit(0 if figures["passed"] else 1)
 

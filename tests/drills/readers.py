@@ -1,5 +1,6 @@
-"""Readers who look at the current version again and again, and remember everything that was not whole."""
+"""Threads that keep reading the current version and record every inconsistency."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,34 +9,34 @@ from dataclasses import dataclass, field
 from django.db import connection
 
 from annotation.models import Project
-from modelling import arrays
 from modelling.models import ConsensusScore, UpdateState
+from modelling.training import array_store
 
-FIFTY_A_SECOND = 0.02
+INTERVAL = 0.02 if os.environ.get("DRILLS") == "long" else 0.1  # seconds; 50 reads per second at full size
 
 
 @dataclass
-class Seen:
-    """What readers saw. `wrong` must stay empty."""
+class Readings:
+    """What the readers saw; `errors` must stay empty."""
 
-    looks: int = 0
+    count: int = 0
     newest: int = 0
-    wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     rows: dict[int, tuple[object, ...]] = field(default_factory=dict)
 
 
 @contextmanager
-def reading(project: Project, readers: int, items: int) -> Iterator[Seen]:
-    """While the block runs, so many readers look fifty times a second each."""
-    seen, done = Seen(), threading.Event()
+def reading(project: Project, readers: int, items: int) -> Iterator[Readings]:
+    """Read in `readers` threads while the block runs."""
+    readings, done = Readings(), threading.Event()
 
     def work() -> None:
         newest = 0
         try:
-            while not done.wait(FIFTY_A_SECOND):
-                newest = look(project, items, newest, seen)
+            while not done.wait(INTERVAL):
+                newest = read_version(project, items, newest, readings)
         except Exception as error:
-            seen.wrong.append(f"a reader failed: {error!r}")
+            readings.errors.append(f"a reader failed: {error!r}")
         finally:
             connection.close()
 
@@ -43,31 +44,31 @@ def reading(project: Project, readers: int, items: int) -> Iterator[Seen]:
     for thread in threads:
         thread.start()
     try:
-        yield seen
+        yield readings
     finally:
         done.set()
         for thread in threads:
             thread.join(timeout=30)
 
 
-def look(project: Project, items: int, newest: int, seen: Seen) -> int:
-    """One page's worth: the pointer, then everything under the number it gave."""
+def read_version(project: Project, items: int, newest: int, readings: Readings) -> int:
+    """Read what a page reads: the pointer to the current version, then the scores and arrays of that version."""
     current = UpdateState.objects.select_related("current").get(project=project).current
     if current is None:
         if newest:
-            seen.wrong.append(f"there was a version {newest}, and then there was none")
+            readings.errors.append(f"version {newest} disappeared")
         return newest
     if current.number < newest:
-        seen.wrong.append(f"version {current.number} came after {newest}")
+        readings.errors.append(f"version {current.number} followed {newest}")
     rows = tuple(ConsensusScore.objects.filter(snapshot=current).order_by("rank").values_list("rank", "item", "mean"))
     if [row[0] for row in rows] != list(range(1, items + 1)):
-        seen.wrong.append(f"version {current.number} has {len(rows)} of {items} scores")
-    if seen.rows.setdefault(current.number, rows) != rows:
-        seen.wrong.append(f"version {current.number} has changed")
+        readings.errors.append(f"version {current.number} has {len(rows)} of {items} scores")
+    if readings.rows.setdefault(current.number, rows) != rows:
+        readings.errors.append(f"version {current.number} has changed")
     try:
-        arrays.load(project, current.checksum)
-    except arrays.Damaged:
-        seen.wrong.append(f"the arrays of version {current.number} are not whole")
-    seen.looks += 1
-    seen.newest = max(seen.newest, current.number)
+        array_store.load(project, current.checksum)
+    except array_store.DamagedArrays:
+        readings.errors.append(f"the arrays of version {current.number} are damaged")
+    readings.count += 1
+    readings.newest = max(readings.newest, current.number)
     return int(current.number)

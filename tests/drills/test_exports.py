@@ -1,4 +1,4 @@
-"""Files that come and go while people judge. Short here; the promised numbers with DRILLS=long (`make drills`)."""
+"""Exports and imports while people judge. Short by default; DRILLS=long (`make drills`) runs them at full size."""
 
 import json
 import os
@@ -7,38 +7,36 @@ from typing import Any
 
 import pytest
 
+from benchmarks.load.installation import Installation
 from tests.drills import exports, imports
-from tests.drills.install import Install
 
-pytestmark = [pytest.mark.slow, pytest.mark.database]
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 LONG = os.environ.get("DRILLS") == "long"
 EXPORTS, CLIENTS, ITEMS = (20, exports.CLIENTS, 400) if LONG else (3, 3, 40)
 ROWS = 10_000 if LONG else 200
 
 
-def told(figures: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The figures of a long drill are printed: they say more than that it passed."""
+def report(figures: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Print the figures of a long drill."""
     if LONG:
         with capsys.disabled():
             sys.stdout.write(json.dumps(figures) + "\n")
     return figures
 
 
-def test_every_export_taken_while_people_judge_is_one_moment(
-    install: Install, capsys: pytest.CaptureFixture[str]
+def test_every_export_made_while_people_judge_covers_one_point(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """P15."""
-    figures = told(exports.drill(install, exports=EXPORTS, clients=CLIENTS, items=ITEMS, seed=1), capsys)
+    figures = report(exports.drill(installation, exports=EXPORTS, clients=CLIENTS, items=ITEMS, seed=1), capsys)
     assert figures["passed"], figures
-    assert figures["moments"] == EXPORTS
+    assert figures["points"] == EXPORTS
     assert figures["answers_while_an_export_was_read"] > 0
 
 
 def test_an_import_is_all_or_nothing_and_repeatable_while_people_judge(
-    install: Install, capsys: pytest.CaptureFixture[str]
+    installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """P14."""
-    figures = told(imports.drill(install, rows=ROWS, clients=CLIENTS, seed=1), capsys)
+    figures = report(imports.drill(installation, rows=ROWS, clients=CLIENTS, seed=1), capsys)
     assert figures["passed"], figures
     assert (figures["after_the_bad_file"], figures["added"]) == (0, [ROWS, 0])

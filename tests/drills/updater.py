@@ -1,4 +1,4 @@
-"""A real `manage.py update_models` on the test's own database, to be killed, stopped and given faults on purpose."""
+"""A real `manage.py update_models` on the test's own database that can be killed, stopped and given faults."""
 
 import os
 import signal
@@ -10,15 +10,14 @@ from types import TracebackType
 from django.conf import settings
 from django.db import connection
 
-from tests.drills.install import ROOT, die_with_parent
+from benchmarks.load.installation import ROOT, die_with_parent
 
 POINTS = ("read_labels", "after_fit", "write_tmp", "fsync", "rename", "before_pointer", "after_publish")
-IN_FILES = ("write_tmp", "fsync", "rename")  # passed only where arrays are files
-FEW = ("after_fit", "rename", "before_pointer")
+IN_FILES = ("write_tmp", "fsync", "rename")  # only where arrays are stored in files
 
 
 class Updater:
-    """One updater process. Its data folder and database are those of the test."""
+    """One updater process on the test's data folder and database."""
 
     def __init__(self, faults: str = "", wrapper: tuple[str, ...] = ()) -> None:
         self.faults, self.wrapper = faults, wrapper
@@ -27,8 +26,8 @@ class Updater:
     def __enter__(self) -> "Updater":
         command = [*self.wrapper, sys.executable, "manage.py", "update_models", "--nice", "0"]
         with self.log.open("ab") as log:
-            given = {"env": environment(self.faults), "cwd": ROOT, "stdout": log, "stderr": log}
-            self.process = subprocess.Popen(command, **given, preexec_fn=die_with_parent)
+            options = {"env": environment(self.faults), "cwd": ROOT, "stdout": log, "stderr": log}
+            self.process = subprocess.Popen(command, **options, preexec_fn=die_with_parent)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -43,7 +42,7 @@ class Updater:
         return self._status("State").startswith("T")
 
     def megabytes(self, field: str) -> float:
-        """VmHWM: the most memory it held; VmPeak: the most addresses."""
+        """Read VmHWM (peak resident memory) or VmPeak (peak address space)."""
         return float(self._status(field).split()[0]) / 1024
 
     def _status(self, field: str) -> str:
@@ -54,28 +53,28 @@ class Updater:
         os.kill(self.process.pid, number)
 
     def kill(self) -> None:
-        """kill -9, also of a stopped process."""
+        """Send SIGKILL, which also ends a stopped process."""
         if not self.has_ended:
             self.send(signal.SIGKILL)
             self.process.wait()
 
 
 def environment(faults: str = "") -> dict[str, str]:
-    """The profile that belongs to the test's database."""
-    given = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "CONCORD_DATA": str(settings.DATA_DIR)}
+    """Return the variables of the profile that uses the test's database."""
+    variables = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "CONCORD_DATA": str(settings.DATA_DIR)}
     if faults:
-        given |= {"FAULTS": faults, "CONCORD_DRILL": "1"}
+        variables |= {"FAULTS": faults, "CONCORD_DRILL": "1"}
     database = connection.settings_dict
     if connection.vendor == "postgresql":
         address = f"{database['USER']}@{database['HOST']}:{database['PORT']}/{database['NAME']}"
-        given |= {"DATABASE_URL": f"postgres://{address}", "REDIS_URL": "redis://127.0.0.1:1/0"}
-        return given | {"ALLOWED_HOSTS": "127.0.0.1", "SECRET_KEY": settings.SECRET_KEY}
+        variables |= {"DATABASE_URL": f"postgres://{address}", "REDIS_URL": "redis://127.0.0.1:1/0"}
+        return variables | {"ALLOWED_HOSTS": "127.0.0.1", "SECRET_KEY": settings.SECRET_KEY}
     link = Path(settings.DATA_DIR) / "concord.sqlite3"
     if not link.exists():
         link.symlink_to(database["NAME"])
-    return given
+    return variables
 
 
-def arrays_as_the_updater_keeps_them() -> None:
-    """The test reads what the other process wrote: in files with SQLite, in a table with PostgreSQL."""
+def store_arrays_like_the_updater() -> None:
+    """Make this process read arrays where the updater stores them: files with SQLite, a table with PostgreSQL."""
     settings.SNAPSHOT_ARRAYS = "table" if connection.vendor == "postgresql" else "files"

@@ -1,4 +1,4 @@
-"""People who have judged, for whoever learns from them."""
+"""Fixtures shared by the tests of modelling."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from annotation.services import Receipt
 
 @pytest.fixture
 def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
-    """Three workers: one takes the first text, one the second, one says they are equal."""
+    """Three workers with five judgements each: one always left, one right, one tie."""
     workers = [services.enrol(project=project) for _ in range(3)]
     for worker, choice in zip(workers, ("left", "right", "tie"), strict=True):
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Studies for the updater's tests: texts, and who said what about them, straight into the log."""
+"""Studies with given judgements, written directly to the event log."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -7,11 +7,11 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from annotation import ledger, services
+from annotation import event_log, services
 from annotation.models import Item, Judgement, Project, User, Worker
 from annotation.services import Receipt
 
-Answer = tuple[int, int, int, str]  # worker, first item, second item, and which of them, or tie or skip
+Answer = tuple[int, int, int, str]  # worker, first item, second item; first, second, tie or skip
 TEXTS = ("Cats purr.", "Dogs bark at night.", "Fish are quiet pets.", "Birds sing.", "Hamsters sleep.", "Mice hide.")
 
 
@@ -23,7 +23,7 @@ def make_study(
     features: Iterable[dict[str, object]] | None = None,
     **settings: object,
 ) -> Project:
-    """An open study that updates with every answer, with these answers in its log."""
+    """An open study with these answers, updated after every answer."""
     project = services.create_project(
         owner=owner, slug=slug, title=slug, state="open", update_batch=1, model_settings=settings
     )
@@ -36,7 +36,7 @@ def make_study(
 
 
 def answer(project: Project, answers: Iterable[Answer], at: datetime | None = None) -> list[Judgement]:
-    """These answers are in the log, each in a round of its own, so that any may be given again."""
+    """Append these answers to the log, each in its own round, so that pairs can be repeated."""
     answers = list(answers)
     items = list(Item.objects.filter(project=project).order_by("pk"))
     workers = list(Worker.objects.filter(project=project).order_by("pk"))
@@ -62,16 +62,16 @@ def answer(project: Project, answers: Iterable[Answer], at: datetime | None = No
             )
         )
     with transaction.atomic():
-        ledger.append(rows)
+        event_log.append(rows)
     return rows
 
 
-def everybody(workers: int, choice: str = "first", items: int = len(TEXTS)) -> list[Answer]:
-    """Each worker on each pair, always the same side."""
+def all_pairs(workers: int, choice: str = "first", items: int = len(TEXTS)) -> list[Answer]:
+    """The same choice of each worker for each pair."""
     return [(who, a, b, choice) for who in range(workers) for b in range(items) for a in range(b)]
 
 
-def four_workers(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
+def make_four_workers(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Four workers with five answers each, of all three kinds."""
     workers = [services.enrol(project=project) for _ in range(4)]
     for number, worker in enumerate(workers):

@@ -1,19 +1,19 @@
-"""Versions made by hand, where a test is about what pages do with them and not about how they are learned."""
+"""Versions without a fit, for tests of pages."""
 
 from typing import Any
 
 from annotation.models import EventHead, Item, Project
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
 
-FACTS: dict[str, Any] = {"kind": "step", "seed": 0, "seconds": 0.5, "code_version": "0.1.0", "settings": {}}
+DEFAULTS: dict[str, Any] = {"kind": "step", "seed": 0, "seconds": 0.5, "code_version": "0.1.0", "settings": {}}
 
 
 def make_version(project: Project, number: int, *, order: list[str] | None = None, **facts: Any) -> ModelSnapshot:
-    """Version `number`, published: the items in `order` (by key), best first, ten judgements later each time."""
+    """Publish version `number`, with the items in `order` (keys, best first) and ten more judgements than the last."""
     last = 10 * number
-    usual = FACTS | {"first_sequence": 1, "last_sequence": last, "inputs_revision": 0, "included": last}
+    fields = DEFAULTS | {"first_sequence": 1, "last_sequence": last, "inputs_revision": 0, "included": last}
     snapshot = ModelSnapshot.objects.create(
-        project=project, number=number, checksum=f"{number:064d}", data_hash=f"{number:064x}", **(usual | facts)
+        project=project, number=number, checksum=f"{number:064d}", data_hash=f"{number:064x}", **(fields | facts)
     )
     by_key = {item.key: item for item in Item.objects.filter(project=project, active=True)}
     for rank, key in enumerate(order or by_key, start=1):

@@ -1,4 +1,4 @@
-"""The first account of an install, and any further administrator. There is never a default one."""
+"""Create an administrator. There is no default account."""
 
 import getpass
 import os
@@ -10,62 +10,62 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 
+from annotation.management.base import ConcordCommand, UsageError
 from annotation.models import User
-from annotation.terminal import TerminalCommand, WrongCall
 
 PASSWORD_VARIABLE = "CONCORD_OWNER_PASSWORD"  # noqa: S105
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Creates an administrator: an account that sees and may change every project. The password is asked for, "
-        f"read from the variable {PASSWORD_VARIABLE}, or generated and shown once."
+        "Creates an administrator: an account that sees and may change every project. The password is read from the "
+        f"terminal or the variable {PASSWORD_VARIABLE}, or generated and printed once."
     )
     examples = ("create_owner ada", "create_owner ada --email ada@example.org --generate --json")
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the log-in name")
-        parser.add_argument("--email", default="", help="where mail about the account goes")
-        parser.add_argument("--generate", action="store_true", help="make a password and print it once")
+        parser.add_argument("name", metavar="NAME", help="the username")
+        parser.add_argument("--email", default="", help="the address for email about the account")
+        parser.add_argument("--generate", action="store_true", help="generate a password and print it once")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = User(username=options["name"], email=options["email"], is_staff=True, is_superuser=True)
-        refuse_a_bad_name(owner)
-        password = secrets.token_urlsafe(18) if options["generate"] else asked_password()
-        refuse_a_weak_password(password, owner)
+        check_name(owner)
+        password = secrets.token_urlsafe(18) if options["generate"] else read_password()
+        check_password(password, owner)
         owner.set_password(password)
         owner.save(force_insert=True)
-        facts, words = {"name": owner.username}, f"{owner.username} can now log in and administer everything."
+        result, text = {"name": owner.username}, f"{owner.username} can now log in and administer everything."
         if options["generate"]:
-            facts, words = {**facts, "password": password}, f"{words}\nPassword, shown this once: {password}"
-        self.answer(facts, words)
+            result, text = {**result, "password": password}, f"{text}\nPassword (shown only once): {password}"
+        self.write_result(result, text)
 
 
-def refuse_a_bad_name(owner: User) -> None:
+def check_name(owner: User) -> None:
     try:
         owner.full_clean(exclude=["password"])
     except ValidationError as error:
-        raise WrongCall("No account was created. " + " ".join(error.messages)) from None
+        raise UsageError("No account was created. " + " ".join(error.messages)) from None
 
 
-def asked_password() -> str:
-    """From the environment if it is there, else typed twice."""
-    if given := os.environ.get(PASSWORD_VARIABLE):
-        return given
+def read_password() -> str:
+    """Read the password from the environment variable if set; otherwise prompt for it twice."""
+    if password := os.environ.get(PASSWORD_VARIABLE):
+        return password
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # there is nowhere to type unseen
-            password, again = getpass.getpass("Password: "), getpass.getpass("Once more: ")
+            warnings.simplefilter("error", getpass.GetPassWarning)  # the terminal cannot hide the password
+            password, repeated = getpass.getpass("Password: "), getpass.getpass("Repeat the password: ")
     except (EOFError, getpass.GetPassWarning):
-        words = f"set {PASSWORD_VARIABLE}, or use --generate"
-        raise WrongCall(f"Nobody is here to type a password. No account was created; {words}.") from None
-    if password != again:
-        raise CommandError("The two passwords differ. No account was created; please run the command again.")
+        advice = f"Set {PASSWORD_VARIABLE}, or use --generate."
+        raise UsageError(f"There is no terminal to read a password from. No account was created. {advice}") from None
+    if password != repeated:
+        raise CommandError("The two passwords differ. No account was created; run the command again.")
     return password
 
 
-def refuse_a_weak_password(password: str, owner: User) -> None:
+def check_password(password: str, owner: User) -> None:
     try:
         validate_password(password, owner)
     except ValidationError as error:
-        raise WrongCall("No account was created. " + " ".join(error.messages)) from None
+        raise UsageError("No account was created. " + " ".join(error.messages)) from None

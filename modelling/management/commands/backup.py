@@ -1,18 +1,18 @@
-"""Takes a backup while Concord runs. docs/deployment.md says how to restore it."""
+"""Back up the installation while Concord runs. docs/deployment.md explains how to restore it."""
 
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from annotation.terminal import TerminalCommand
-from modelling.backups import Manifest, NoBackup, back_up
+from annotation.management.base import ConcordCommand
+from modelling.exports.backup import BackupError, Manifest, back_up
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Copies the database, the snapshots and the secret key to a new folder, while Concord runs. The folder appears "
-        "under its name only when it is complete. docs/deployment.md says how to restore it."
+        "Copies the database, the model data and the secret key to a new folder while Concord runs. The folder gets "
+        "its name only when it is complete. docs/deployment.md explains how to restore it."
     )
     examples = ("backup /backups/monday", "backup /backups/monday --without-secret --json")
 
@@ -22,17 +22,19 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            manifest = back_up(options["destination"], with_secret=not options["without_secret"], tell=self.progress)
-        except NoBackup as refusal:
-            raise CommandError(str(refusal)) from refusal
-        self.answer(manifest.as_dict(), in_words(manifest, options["destination"]))
+            manifest = back_up(
+                options["destination"], with_secret=not options["without_secret"], report=self.show_progress
+            )
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.write_result(manifest.as_dict(), describe(manifest, options["destination"]))
 
 
-def in_words(manifest: Manifest, destination: Path) -> str:
+def describe(manifest: Manifest, destination: Path) -> str:
     size = sum(file.bytes for file in manifest.files) / 1e6
     lines = [f"{len(manifest.files)} files, {size:.1f} MB, are in {destination} ({manifest.seconds} s)."]
     if not manifest.secret:
-        lines.append("The secret key is not in it: with another key, people log in again and workers start anew.")
+        lines.append("The secret key is not included: with a new key all users and workers must log in or join again.")
     if manifest.missing:
-        lines.append(f"Files of arrays missing before: {len(manifest.missing)}. `manage.py verify` names the versions.")
+        lines.append(f"{len(manifest.missing)} model data files were already missing; see `manage.py verify`.")
     return "\n".join(lines)

@@ -1,67 +1,64 @@
-"""Loads the demo study, once, and says each time how to log in. `make run` calls it on every start."""
+"""Load the demo study if it is missing and print how to log in. `make run` calls this on every start."""
 
 import os
 import time
 from typing import Any
 
+from annotation.management.base import ConcordCommand
 from annotation.models import Project
-from annotation.terminal import TerminalCommand
-from modelling.demo.load import SLUG, count, find_demo, load_demo
-from modelling.demo.login import LogIn, find_or_make_login, password_file
 from modelling.models import ModelSnapshot
+from modelling.simulation.demo_login import LogIn, get_or_create_login, password_file
+from modelling.simulation.demo_study import SLUG, count, find_demo, load_demo
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Loads the demo study with its simulated crowd, once, fits its first model, and prints the researcher's "
-        "log-in, each time."
+        "Loads the demo study with its simulated crowd and fits its first model, unless that was done before, and "
+        "prints the researcher's log-in."
     )
     examples = ("demo", "demo --json")
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        login = find_or_make_login()
+        login = get_or_create_login()
         project = find_demo()
         if project is None:
             project = self.load(login)
         else:
-            self.say(f"{project.title} is here already: {describe(project)}.")
+            self.write_message(f"{project.title} is already loaded: {describe(project)}.")
         if newest_version(project) is None:
             self.fit(project)
-        self.say_login(login)
+        self.write_login(login)
 
     def load(self, login: LogIn) -> Project:
-        """The study is stored, and said to be."""
-        self.say("Loading the demo study ...")
+        self.write_message("Loading the demo study ...")
         began = time.perf_counter()
         project = load_demo(login.user)
-        self.say(f"Loaded in {time.perf_counter() - began:.1f} s: {describe(project)}.")
+        self.write_message(f"Loaded in {time.perf_counter() - began:.1f} s: {describe(project)}.")
         return project
 
     def fit(self, project: Project) -> None:
-        """The study has a first model, or its updater will make one."""
-        from modelling.updating import run_one  # here, so that later starts need not load the numerics
+        from modelling.updater.update import update_one  # imported here, so that later starts do not load numpy
 
-        self.say("Fitting the first model ...")
+        self.write_message("Fitting the first model ...")
         began = time.perf_counter()
-        while newest_version(project) is None and run_one(f"demo-{os.getpid()}"):
+        while newest_version(project) is None and update_one(f"demo-{os.getpid()}"):
             pass
         if snapshot := newest_version(project):
             spent = time.perf_counter() - began
-            self.say(f"Version {snapshot.number} has learned from {snapshot.included:,} judgements ({spent:.1f} s).")
+            self.write_message(f"Version {snapshot.number} includes {snapshot.included:,} judgements ({spent:.1f} s).")
         else:
-            self.say("The model is not fitted yet; the updater of `manage.py serve` will try again.")
+            self.write_message("The model is not fitted yet; `manage.py serve` will try again.")
 
-    def say_login(self, login: LogIn) -> None:
-        """The log-in as far as we know it, and what to do where we do not."""
+    def write_login(self, login: LogIn) -> None:
         name = login.user.get_username()
-        facts = {"project": SLUG, "judging_page": f"/s/{SLUG}/", "name": name, "password": login.password or None}
-        words = f"Judge pairs at /s/{SLUG}/. Researchers log in as:\n  user {name}, "
+        result = {"project": SLUG, "judging_page": f"/s/{SLUG}/", "name": name, "password": login.password or None}
+        text = f"Judge pairs at /s/{SLUG}/. Researchers log in as:\n  user {name}, "
         if login.password:
-            words += f"password {login.password} (also in {password_file()}, which only you can read)"
+            text += f"password {login.password} (also in {password_file()}, which only you can read)"
         else:
-            words += f"with the password you gave; a new one: manage.py changepassword {name}"
-        self.answer(facts, words)
+            text += f"with the password you set (to change it: manage.py changepassword {name})"
+        self.write_result(result, text)
 
 
 def newest_version(project: Project) -> ModelSnapshot | None:
@@ -69,7 +66,6 @@ def newest_version(project: Project) -> ModelSnapshot | None:
 
 
 def describe(project: Project) -> str:
-    """What the study holds, in words."""
     has = count(project)
     return (
         f"{has.arguments} arguments in {has.debates} debates, {has.workers} workers, "

@@ -1,4 +1,4 @@
-"""How well each method foretells a project's own judgements, as a table or as JSON."""
+"""Compare how well the methods predict a project's own judgements."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,111 +8,120 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from threadpoolctl import threadpool_limits
 
-from annotation.terminal import TerminalCommand, WrongCall
-from modelling.evaluation import (
-    FEWEST_CLUSTERS,
+from annotation.management.base import ConcordCommand, UsageError
+from modelling.training.evaluation import (
     METHODS,
     METRICS,
+    MIN_CLUSTERS,
     REFERENCE,
     Estimate,
-    Outcome,
+    NotEnoughJudgements,
     Scheme,
-    TooLittle,
+    SchemeResult,
     evaluate,
     leave_out,
     predict_then_learn,
 )
-from modelling.inputs import Inputs, read_inputs
-from modelling.model_settings import ModelSettings, Unusable
+from modelling.training.inputs import Inputs, read_inputs
+from modelling.training.settings import InvalidSettings, ModelSettings
 
-LEAVE_OUT, IN_TURN, BOTH = WAYS = ("leave-out", "predict-then-learn", "both")
+LEAVE_OUT, PREDICT_THEN_LEARN, BOTH = WAYS = ("leave-out", "predict-then-learn", "both")
 FEWEST, MOST = 2, 50
-HEADS = ("accuracy", "log loss", "Brier")  # of METRICS
+HEADINGS = ("accuracy", "log loss", "Brier")  # of METRICS
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Says how well each method foretells a project's own judgements that it has not learned from: crowdGPPL "
-        "(personal and consensus), GPPL, GPPL per worker, Bradley-Terry and a linear model. Leave-out holds back whole "
-        "groups of items (judgements, where there are no groups); predict-then-learn foretells each stretch of "
-        "judgements from all before it. With paired differences and 95 % intervals. Reads rows and writes none."
+        "Compares how well each method predicts judgements of a project that it was not fitted to: crowdGPPL (personal "
+        "and consensus), GPPL, GPPL per worker, Bradley-Terry and a linear model. leave-out holds out whole groups of "
+        "items, or judgements if there are no groups; predict-then-learn predicts each block of judgements from all "
+        "earlier ones. Reports paired differences with 95% intervals. Writes nothing."
     )
     examples = ("evaluate my-study", "evaluate my-study --way leave-out --parts 8 --json > evaluation.json")
 
     def add_arguments(self, parser: CommandParser) -> None:
         self.add_project(parser)
-        parser.add_argument("--way", choices=WAYS, default=BOTH, help="how judgements are held back; both if not given")
-        parser.add_argument("--parts", type=int, default=4, metavar="N", help="parts that are held back in turn (4)")
-        parser.add_argument("--stretches", type=int, default=6, metavar="N", help="stretches that are foretold (6)")
-        parser.add_argument("--seed", type=int, default=0, help="of the parts that are drawn at random (0)")
+        parser.add_argument("--way", choices=WAYS, default=BOTH, help="how judgements are held out (default: both)")
+        parser.add_argument(
+            "--parts", type=int, default=4, metavar="N", help="parts that are held out in turn (default: 4)"
+        )
+        parser.add_argument(
+            "--stretches", type=int, default=6, metavar="N", help="blocks that are predicted (default: 6)"
+        )
+        parser.add_argument("--seed", type=int, default=0, help="random seed for the parts (default: 0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name in ("parts", "stretches"):
             if not FEWEST <= options[name] <= MOST:
-                raise WrongCall(f"--{name} must be from {FEWEST} to {MOST}. Nothing was done.")
+                raise UsageError(f"--{name} must be from {FEWEST} to {MOST}. Nothing was done.")
         if options["seed"] < 0:
-            raise WrongCall("--seed must be 0 or more. Nothing was done.")
+            raise UsageError("--seed must be 0 or more. Nothing was done.")
         project, began = self.find_project(options["project"]), time.monotonic()
         inputs = read_inputs(project)
         try:
-            settings = ModelSettings.of(project.model_settings)
+            settings = ModelSettings.from_dict(project.model_settings)
             schemes = self.schemes(inputs, **options)
             with threadpool_limits(1):  # faster on matrices of this size
-                outcomes = list(evaluate(inputs, settings, schemes, self.progress))
-        except TooLittle:
+                outcomes = list(evaluate(inputs, settings, schemes, self.show_progress))
+        except NotEnoughJudgements:
             raise CommandError(
-                f"{project.slug} has too few judgements to hold some back ({len(inputs.labels)} that say something). "
-                "Nothing was changed; try again when there are more."
+                f"{project.slug} has too few judgements to hold some out ({len(inputs.labels)} without skips). "
+                "Try again when there are more."
             ) from None
-        except Unusable as refusal:
-            raise CommandError(f"{refusal} Nothing was changed.") from None
-        facts = {
+        except InvalidSettings as error:
+            raise CommandError(f"{error} Nothing was changed.") from None
+        result = {
             "project": project.slug,
-            "as_of_seq": inputs.moment.sequence,
+            "as_of_seq": inputs.read_point.sequence,
             "judgements": len(inputs.labels),
             "workers": len(inputs.workers),
             "items": len(inputs.items),
             "settings": settings.as_dict(),
             "reference": REFERENCE,
-            "schemes": [asdict(outcome) for outcome in outcomes],
+            "schemes": [scheme_result(outcome) for outcome in outcomes],
             "seconds": round(time.monotonic() - began, 1),
         }
-        said = "{judgements:,} judgements of {items:,} items by {workers:,} workers, up to event {as_of_seq:,}."
+        summary = "{judgements:,} judgements of {items:,} items by {workers:,} workers, up to event {as_of_seq:,}."
         tables = [line for outcome in outcomes for line in table(outcome)]
-        self.answer(facts, "\n".join([f"{project}: " + said.format(**facts), *tables]))
+        self.write_result(result, "\n".join([f"{project}: " + summary.format(**result), *tables]))
 
     def schemes(
         self, inputs: Inputs, *, way: str, parts: int, stretches: int, seed: int, **options: Any
     ) -> list[Scheme]:
         if len(inputs.labels) < FEWEST:
-            raise TooLittle
-        made: dict[str, Callable[[], Scheme]] = {
+            raise NotEnoughJudgements
+        builders: dict[str, Callable[[], Scheme]] = {
             LEAVE_OUT: lambda: leave_out(inputs, parts, seed),
-            IN_TURN: lambda: predict_then_learn(inputs, stretches),
+            PREDICT_THEN_LEARN: lambda: predict_then_learn(inputs, stretches),
         }
-        return [make() for name, make in made.items() if way in (name, BOTH)]
+        return [build() for name, build in builders.items() if way in (name, BOTH)]
 
 
-def table(outcome: Outcome) -> Iterator[str]:
-    """Every method in one line, then the reference against each of the others."""
+def scheme_result(outcome: SchemeResult) -> dict[str, Any]:
+    """The JSON of a scheme, with the field names of 0.1 as aliases until 0.3."""
+    return {**asdict(outcome), "words": outcome.description, "foretold": outcome.predicted}
+
+
+def table(outcome: SchemeResult) -> Iterator[str]:
+    """One line per method, then the reference minus each other method."""
     yield ""
-    yield f"{outcome.scheme}: {outcome.foretold:,} judgements foretold in {outcome.splits} parts"
-    yield f"  {outcome.words}"
+    yield f"{outcome.scheme}: {outcome.predicted:,} judgements predicted in {outcome.splits} parts"
+    yield f"  {outcome.description}"
     yield ""
-    yield line("", [*HEADS, "calibration error"])
-    for method, standing in outcome.methods.items():
-        cells = [with_interval(standing.metrics[metric]) for metric in METRICS]
-        yield line(METHODS[method], [*cells, f"{standing.calibration_error:.3f}"])
+    yield line("", [*HEADINGS, "calibration error"])
+    for method, result in outcome.methods.items():
+        cells = [with_interval(result.metrics[metric]) for metric in METRICS]
+        yield line(METHODS[method], [*cells, f"{result.calibration_error:.3f}"])
     yield ""
     yield f"  {METHODS[REFERENCE]} minus the other; below 0 is better for log loss and Brier"
-    yield line("", [*HEADS, "personal is"])
-    for method, standing in outcome.methods.items():
+    yield line("", [*HEADINGS, "personal is"])
+    for method, result in outcome.methods.items():
         if method != REFERENCE:
-            cells = [with_interval(standing.reference_minus_this[metric], "+") for metric in METRICS]
-            yield line(METHODS[method], [*cells, standing.verdict])
+            cells = [with_interval(result.reference_minus_this[metric], "+") for metric in METRICS]
+            yield line(METHODS[method], [*cells, result.verdict])
     yield ""
-    yield f"  Brackets: 95 % intervals, {outcome.clusters:,} {outcome.clustered_by} taken as independent."
-    yield f"  Better or worse: the interval of the log loss does not reach 0, with {FEWEST_CLUSTERS} or more behind it."
+    yield f"  In brackets: 95% intervals, with {outcome.clusters:,} {outcome.clustered_by} as independent clusters."
+    yield f"  Better or worse: the interval of the log loss excludes 0, with at least {MIN_CLUSTERS} clusters."
 
 
 def line(name: str, cells: list[str]) -> str:
@@ -120,10 +129,10 @@ def line(name: str, cells: list[str]) -> str:
     return (f"  {name:<21}" + "".join(f"{cell:>25}" for cell in figures) + f"{last:>19}").rstrip()
 
 
-def with_interval(one: Estimate | None, sign: str = "-") -> str:
-    """0.712 [0.690, 0.734]"""
-    if one is None:
+def with_interval(estimate: Estimate | None, sign: str = "-") -> str:
+    """Format as 0.712 [0.690, 0.734]."""
+    if estimate is None:
         return "-"
-    if one.low is None or one.high is None:
-        return f"{one.mean:{sign}.3f}"
-    return f"{one.mean:{sign}.3f} [{one.low:{sign}.3f}, {one.high:{sign}.3f}]"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:{sign}.3f}"
+    return f"{estimate.mean:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"

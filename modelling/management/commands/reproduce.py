@@ -1,4 +1,4 @@
-"""Learns the result of an archive again, in an empty database of its own, and says whether the ranking agrees."""
+"""Refit the model from an archive in an empty database and compare the ranking."""
 
 import json
 import os
@@ -14,71 +14,84 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 from threadpoolctl import threadpool_limits
 
+from annotation.management.base import ConcordCommand, UsageError
 from annotation.models import Project
-from annotation.terminal import TerminalCommand, WrongCall
-from modelling.exporting.reproducing import SAME_SCORE, reproduce
-from modelling.exporting.unpacking import NoArchive, unpack
+from modelling.exports.archive_reader import ArchiveError, unpack
+from modelling.exports.reproduce import SCORE_TOLERANCE, reproduce
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Fits the model again from the events, texts, settings and seed of an archive, in an empty database that is "
-        "thrown away afterwards, and compares the ranking with the archive's. Nothing of this installation is read or "
-        "changed. Exit code 0: it agrees. 1: it differs, or the file cannot be checked."
+        "Refits the model from the events, texts, settings and seed of an archive in a temporary empty database, and "
+        "compares the ranking with the archive's. Neither reads nor changes this installation. Exit code 0: the "
+        "rankings agree. 1: they differ, or the file cannot be checked."
     )
     examples = ("reproduce my-study.zip", "reproduce my-study.zip --json")
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("archive", type=Path, metavar="ARCHIVE")
-        parser.add_argument("--here", action="store_true", help="in this database, which must be empty")
+        parser.add_argument("--here", action="store_true", help="use this database, which must be empty")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="concord-reproduce-") as name:
             folder = Path(name)
             try:
                 manifest = unpack(options["archive"], folder)
-                verdict = self.here(folder, manifest) if options["here"] else self.apart(options["archive"], folder)
-            except NoArchive as refusal:
-                raise CommandError(f"{refusal} Nothing was changed.") from None
-        end = self.answer if verdict["agrees"] else self.answer_no
-        end(verdict, in_words(verdict))
+                if options["here"]:
+                    verdict = self.run_here(folder, manifest)
+                else:
+                    verdict = self.run_in_new_process(options["archive"], folder)
+            except ArchiveError as error:
+                raise CommandError(f"{error} Nothing was changed.") from None
+        finish = self.write_result if verdict["agrees"] else self.exit_negative
+        finish(verdict, describe(verdict))
 
-    def here(self, folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    def run_here(self, folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         call_command("migrate", verbosity=0)
         if Project.objects.exists():
-            raise WrongCall("This database has projects. Without --here an empty one is made. Nothing was changed.")
-        with threadpool_limits(1):  # sums in one order: equal to the last bit
-            return reproduce(folder, manifest, self.progress).as_dict()
+            raise UsageError("This database is not empty. Without --here a temporary one is used. Nothing was changed.")
+        with threadpool_limits(1):  # a fixed order of summation gives bit-identical results
+            return reproduce(folder, manifest, self.show_progress).as_dict()
 
-    def apart(self, archive: Path, folder: Path) -> dict[str, Any]:
-        """The same command in a process whose database is a new file in this folder."""
+    def run_in_new_process(self, archive: Path, folder: Path) -> dict[str, Any]:
+        """Run the same command in a process whose database is a new file in this folder."""
         data = folder / "data"
         data.mkdir()
         command = [sys.executable, sys.argv[0], "reproduce", str(archive), "--here", "--json"]
         environment = import_string(settings.FRESH_ENVIRONMENT)(os.environ, data)
         ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
         try:
-            told: dict[str, Any] = json.loads(ran.stdout)
+            verdict: dict[str, Any] = json.loads(ran.stdout)
         except ValueError:
-            raise NoArchive(f"The process that fits it again ended with code {ran.returncode}.") from None
-        if "error" in told:
-            raise NoArchive(str(told["error"]).removesuffix(" Nothing was changed."))
-        return told
+            raise ArchiveError(f"The process that refits the model ended with code {ran.returncode}.") from None
+        if "error" in verdict:
+            raise ArchiveError(str(verdict["error"]).removesuffix(" Nothing was changed."))
+        return verdict
 
 
-def in_words(verdict: dict[str, Any]) -> str:
+PASSPORTS = {
+    "none": "The archive has no passport.",
+    "verified": "The passport's hash matches; changes of the plan after it was frozen: {n}.",
+    "damaged": "The passport does not match its hash.",
+}
+
+
+def describe(verdict: dict[str, Any]) -> str:
     size = f"{verdict['events']:,} events, {verdict['items']} items"
-    what = f"Version {verdict['version']} of {verdict['project']} ({size})"
+    subject = f"Version {verdict['version']} of {verdict['project']} ({size})"
+    plan = PASSPORTS[verdict["passport"]].format(n=verdict["passport_changes"])
     if verdict["agrees"]:
-        return f"{what}: the ranking agrees. Same order; scores differ by at most {verdict['max_difference']:.1e}."
-    told = []
+        order = f"Same order; scores differ by at most {verdict['max_difference']:.1e}."
+        return f"{subject}: the ranking agrees. {order} {plan}"
+    reasons = []
     if not verdict["chain"]:
-        told.append("The events do not match their hashes.")
+        reasons.append("The events do not match their hashes.")
     if verdict["max_difference"] is None:
-        told.append("The ranking has other items.")
+        reasons.append("The ranking contains different items.")
     else:
-        order, most = "Same order" if verdict["same_order"] else "Another order", f"at most {SAME_SCORE:.0e} agrees"
-        told.append(f"{order}; scores differ by up to {verdict['max_difference']:.1e} ({most}).")
+        order = "Same order" if verdict["same_order"] else "Different order"
+        difference = f"{verdict['max_difference']:.1e} (tolerance {SCORE_TOLERANCE:.0e})"
+        reasons.append(f"{order}; scores differ by up to {difference}.")
     if verdict["made_by"] != verdict["checked_by"]:
-        told.append(f"It was made by code version {verdict['made_by']}, this is {verdict['checked_by']}.")
-    return f"{what}: the ranking does not agree. {' '.join(told)}"
+        reasons.append(f"Code version of the archive: {verdict['made_by']}; here: {verdict['checked_by']}.")
+    return f"{subject}: the ranking does not agree. {' '.join(reasons)} {plan}"

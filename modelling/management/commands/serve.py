@@ -1,4 +1,4 @@
-"""Serves the pages and, beside them, keeps the models up to date. Both end together, also on kill -9."""
+"""Serve the pages and run the updater as a child process. Both end together, even on kill -9."""
 
 import logging
 import socket
@@ -6,65 +6,95 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import uvicorn
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError
 from django.utils.module_loading import import_string
+from uvicorn.supervisors import Multiprocess
 
-from annotation.terminal import TerminalCommand
+from annotation.management.base import ConcordCommand, UsageError
+from annotation.management.schema import refuse_newer_database
 
 log = logging.getLogger("concord.serve")
 
 MAX_FRAME = 16_384
 RESTART_SECONDS = 1.0
+GRACE_SECONDS = 10  # for requests that have begun when the server is stopped
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Serves Concord on this machine, and beside it keeps the models up to date in a child process. Both end "
-        "together, by Ctrl-C or however else."
+        "Serves Concord on this machine and runs the updater in a child process. Both end together, by Ctrl-C or when "
+        "the process is killed."
     )
-    examples = ("serve", "serve --port 8080 --no-updater")
+    examples = ("serve", "serve --port 8080 --no-updater", "serve --no-updater --workers 2")
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 unless a proxy in front needs another")
-        parser.add_argument("--port", type=int, default=8000, help="8000 if not given")
-        parser.add_argument("--no-updater", action="store_true", help="serve pages only")
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="the port to listen on (default: 8000)")
+        parser.add_argument("--no-updater", action="store_true", help="do not run the updater")
+        parser.add_argument(
+            "--workers", type=int, default=1, help="the number of web processes (more than 1 only with DATABASE_URL)"
+        )
 
-    def goes_on(self, **options: Any) -> bool:
+    def runs_forever(self, **options: Any) -> bool:
         return True
 
     def handle(self, *args: Any, **options: Any) -> None:
-        door = open_door(options["host"], options["port"])
+        if options["workers"] < 1:
+            raise UsageError("--workers must be 1 or more. Nothing was started.")
+        if options["workers"] > 1 and settings.RATE_LIMITS == "memory":
+            raise UsageError("Several web processes need PostgreSQL and Redis: set DATABASE_URL. Nothing was started.")
+        with suppress(DatabaseError):  # while the database is away, pages say so
+            refuse_newer_database()
+        listener = listen(options["host"], options["port"])
         import_string(settings.COLLECT_STATIC)()
         address = f"http://{options['host']}:{options['port']}"
-        facts = {"address": f"{address}/", "data": str(settings.DATA_DIR)}
-        self.answer(facts, f"\nConcord is at {address}/ (Ctrl-C ends it). Data: {settings.DATA_DIR}\n")
+        result = {"address": f"{address}/", "data": str(settings.DATA_DIR)}
+        self.write_result(result, f"\nConcord is at {address}/ (Ctrl-C stops it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
-        with updater(wanted=not options["no_updater"]):
-            uvicorn.Server(web_config()).run(sockets=[door])
+        with nullcontext() if options["no_updater"] else run_updater():
+            serve(web_config(options["workers"]), listener)
 
 
-def web_config() -> uvicorn.Config:
-    """How pages and sockets are served, and what they refuse."""
+def serve(config: uvicorn.Config, listener: socket.socket) -> None:
+    """Serve in this process, or supervise several, until a signal ends it; requests that have begun are finished."""
+    if config.workers == 1:
+        uvicorn.Server(config).run(sockets=[listener])
+    else:
+        WebProcesses(config, sockets=[listener]).run()
+
+
+class WebProcesses(Multiprocess):
+    """Several web processes that are restarted when they die."""
+
+    def terminate_all(self) -> None:
+        """Close the listening socket as well: otherwise new connections would wait until the last process ends."""
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
+
+def web_config(workers: int = 1) -> uvicorn.Config:
     return uvicorn.Config(
         "config.asgi:application",
         lifespan="off",
-        access_log=False,
-        log_level="warning",
+        log_config=None,  # settings.LOGGING
         server_header=False,
-        proxy_headers=False,  # anybody can write X-Forwarded-For; who asks is who connects
+        proxy_headers=False,  # clients can forge X-Forwarded-For; use the address of the connection
         ws_max_size=MAX_FRAME,
         ws="websockets-sansio",
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        workers=workers,
     )
 
 
-def open_door(host: str, port: int) -> socket.socket:
-    """The listening socket, before anything else is started or said."""
+def listen(host: str, port: int) -> socket.socket:
+    """Open the listening socket, before anything else is started or printed."""
     try:
         return socket.create_server((host, port), backlog=2048)
     except OSError as error:
@@ -74,23 +104,20 @@ def open_door(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def updater(*, wanted: bool) -> Iterator[None]:
-    """An updater that lives as long as this block, and dies with this process however that dies."""
-    if not wanted:
-        yield
-        return
-    child = Child([sys.executable, sys.argv[0], "update_models", "--with-parent"])
+def run_updater() -> Iterator[None]:
+    """Run an updater during this block; it also ends when this process is killed."""
+    child = RestartedProcess([sys.executable, sys.argv[0], "update_models", "--with-parent"])
     try:
         yield
     finally:
-        child.end()
+        child.stop()
 
 
-class Child:
-    """A process that is started again when it dies, until it is told to end."""
+class RestartedProcess:
+    """A child process that is restarted when it dies, until it is stopped."""
 
     def __init__(self, command: list[str]) -> None:
-        self.command, self.ending = command, threading.Event()
+        self.command, self.stopping = command, threading.Event()
         self.process = self._start()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -100,12 +127,12 @@ class Child:
     def _watch(self) -> None:
         while True:
             self.process.wait()
-            if self.ending.wait(timeout=RESTART_SECONDS):
+            if self.stopping.wait(timeout=RESTART_SECONDS):
                 return
-            log.warning("the updater ended by itself and is started again")
+            log.warning("the updater ended unexpectedly; restarting it")
             self.process = self._start()
 
-    def end(self) -> None:
-        self.ending.set()
+    def stop(self) -> None:
+        self.stopping.set()
         self.process.terminate()
         self.process.wait(timeout=10)

@@ -1,91 +1,114 @@
-"""Keeps every project's model up to date until it is stopped. `serve` runs it as a child."""
+"""Update the models of all projects until stopped. `serve` runs this command as a child process."""
 
 import os
 import sys
 import threading
 import time
+from argparse import SUPPRESS
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError, close_old_connections
 from threadpoolctl import threadpool_limits
 
-from annotation.terminal import TerminalCommand, WrongCall
-from modelling.arrays import remove_leftovers
-from modelling.claiming import Tell, beat, is_held, owner_here, release_claims_of_the_dead
-from modelling.models import ModelSnapshot, UpdateState
-from modelling.turns import take_turn
-from modelling.updating import run_one
-from modelling.warming import hold_buffers
+from annotation.management.base import ConcordCommand, UsageError
+from annotation.management.schema import refuse_newer_database
+from modelling.models import ModelSnapshot, SettingsSearch, UpdateState
+from modelling.training.array_store import remove_temporary_files
+from modelling.updater.leases import (
+    BEAT_SECONDS,
+    is_leased,
+    process_owner,
+    record_heartbeat,
+    release_dead_leases,
+)
+from modelling.updater.long_updates import LongUpdates
+from modelling.updater.loop import run_once
+from modelling.updater.settings_search import evaluate_claimed
+from modelling.updater.startup import allocate_blas_buffers
+from modelling.updater.update import update_claimed, update_one
+from modelling.updater.update_state import ReportProgress
 
 IDLE_SECONDS = 0.5
-BEAT_SECONDS = 5.0
 NICENESS = 10
 
 
-class Command(TerminalCommand):
+class Command(ConcordCommand):
     help = (
-        "Turns new judgements into new versions of the models. Without --project or --once it goes on until it is "
-        "stopped, looking twice a second for a project that is behind; `serve` runs it so. Several may run at once: "
-        "they never work on the same project."
+        "Updates the models with new judgements. Without --project or --once it runs until it is stopped and checks "
+        "twice a second for a project that needs an update; `serve` runs it like this. Several updaters may run at "
+        "once: they never work on the same project."
     )
     examples = ("update_models --project my-study", "update_models --once --json")
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--project", metavar="PROJECT", help="only the project of this short name, once, now")
-        parser.add_argument("--once", action="store_true", help="stop when nothing is left to do")
-        parser.add_argument("--nice", type=int, default=NICENESS, help="how far it steps back behind other processes")
-        parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
+        parser.add_argument("--project", metavar="PROJECT", help="update only this project, once, now")
+        parser.add_argument("--once", action="store_true", help="stop when all projects are up to date")
+        parser.add_argument("--nice", type=int, default=NICENESS, help="the niceness of the process (default: 10)")
+        parser.add_argument("--with-parent", action="store_true", help="exit when standard input closes")
+        parser.add_argument("--lease", metavar="OWNER", help=SUPPRESS)  # with --project: continue under this lease
+        parser.add_argument("--search", action="store_true", help=SUPPRESS)  # with --lease: the settings search
 
-    def goes_on(self, **options: Any) -> bool:
+    def runs_forever(self, **options: Any) -> bool:
         return not (options["project"] or options["once"])
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if self.as_json and self.goes_on(**options):
-            raise WrongCall("An updater that goes on for ever has no answer: --json needs --project or --once.")
-        os.nice(options["nice"])  # judging comes first
+        if self.as_json and self.runs_forever(**options):
+            raise UsageError("--json needs --project or --once, because an updater that runs forever has no result.")
+        os.nice(options["nice"])  # requests have priority
         if options["with_parent"]:
-            threading.Thread(target=end_with_parent, daemon=True).start()
-        hold_buffers()
-        owner = owner_here()
-        remove_leftovers()
-        release_claims_of_the_dead()
-        with threadpool_limits(1):  # faster on matrices of this size, and the same to the last bit wherever it runs
-            if options["project"]:
+            threading.Thread(target=exit_with_parent, daemon=True).start()
+        refuse_newer_database()
+        allocate_blas_buffers()
+        owner = process_owner()
+        remove_temporary_files()
+        release_dead_leases()
+        with threadpool_limits(1):  # faster on matrices of this size, and bit-identical everywhere
+            if options["lease"]:
+                self.run_leased(options["project"], options["lease"], options["search"])
+            elif options["project"]:
                 self.update(owner, options["project"])
             elif options["once"]:
                 self.update_all(owner)
             else:
-                watch(owner, self.progress if sys.stderr.isatty() else None)
+                run_forever(owner, self.show_progress if sys.stderr.isatty() else None)
+
+    def run_leased(self, slug: str, owner: str, search: bool) -> None:
+        """Do what another updater has claimed and handed over."""
+        leased = {"project__slug": slug, "owner": owner, "lease_until__isnull": False}
+        if search:
+            evaluate_claimed(SettingsSearch.objects.select_related("project").get(**leased))
+        else:
+            update_claimed(UpdateState.objects.select_related("project", "current").get(**leased))
 
     def update(self, owner: str, slug: str) -> None:
-        """One project is brought up to date, and it is said how that went."""
         project = self.find_project(slug)
-        snapshot = run_one(owner, project, self.progress)
+        snapshot = update_one(owner, project, self.show_progress)
         state = UpdateState.objects.get(project=project)
-        if snapshot is None and is_held(state):
-            raise CommandError(f"Another updater ({state.owner}) is at work on {slug} now. Nothing was done here.")
-        if snapshot is None and state.words:
-            raise CommandError(state.words)
-        said = f"{snapshot} was published" if snapshot else "nothing new to learn"
-        facts = facts_of(snapshot) if snapshot else {"project": slug, "version": None}
-        self.answer(facts, f"{slug}: {said}.")
+        if snapshot is None and is_leased(state):
+            raise CommandError(f"Another updater ({state.owner}) is updating {slug}. Nothing was done.")
+        if snapshot is None and state.message:
+            raise CommandError(state.message)
+        text = f"{snapshot} was published" if snapshot else "already up to date"
+        result = snapshot_facts(snapshot) if snapshot else {"project": slug, "version": None}
+        self.write_result(result, f"{slug}: {text}.")
 
     def update_all(self, owner: str) -> None:
-        """Nothing is left to do; what could not be done is named."""
+        """Update every project; report those whose update failed."""
         published = []
-        while (turn := take_turn(owner, self.progress)).worked:
-            published += [turn.version] if turn.version else []
+        while (result := run_once(owner, self.show_progress)).worked:
+            published += [result.version] if result.version else []
         degraded = UpdateState.objects.filter(condition=UpdateState.Condition.DEGRADED).select_related("project")
-        troubles = {state.project.slug: state.words for state in degraded}
-        facts = {"published": [facts_of(snapshot) for snapshot in published], "troubles": troubles}
+        errors = {state.project.slug: state.message for state in degraded}
+        facts = {"published": [snapshot_facts(snapshot) for snapshot in published], "errors": errors}
+        facts["troubles"] = errors  # the name of `errors` in 0.1
         lines = [f"{snapshot.project.slug}: {snapshot} was published." for snapshot in published]
-        lines += [f"{slug}: {words}" for slug, words in troubles.items()]
-        tell = self.answer_no if troubles else self.answer
-        tell(facts, "\n".join(lines) or "Nothing new to learn.")
+        lines += [f"{slug}: {message}" for slug, message in errors.items()]
+        finish = self.exit_negative if errors else self.write_result
+        finish(facts, "\n".join(lines) or "All projects are up to date.")
 
 
-def facts_of(snapshot: ModelSnapshot) -> dict[str, Any]:
+def snapshot_facts(snapshot: ModelSnapshot) -> dict[str, Any]:
     return {
         "project": snapshot.project.slug,
         "version": snapshot.number,
@@ -96,15 +119,16 @@ def facts_of(snapshot: ModelSnapshot) -> dict[str, Any]:
     }
 
 
-def watch(owner: str, tell: Tell | None) -> None:
-    """Works while there is work; otherwise looks again twice a second. A database that is away is waited for."""
-    last_beat = 0.0
+def run_forever(owner: str, report: ReportProgress | None) -> None:
+    """Update projects as long as any needs it, then poll twice a second. Wait while the database is unavailable."""
+    last_beat, long_updates = 0.0, LongUpdates()
     while True:
         try:
             if time.monotonic() - last_beat > BEAT_SECONDS:
                 last_beat = time.monotonic()
-                beat()
-            worked = take_turn(owner, tell).worked
+                close_old_connections()  # the database file may have been replaced
+                record_heartbeat()
+            worked = run_once(owner, report, long_updates).worked
         except OperationalError:
             close_old_connections()
             worked = False
@@ -112,7 +136,8 @@ def watch(owner: str, tell: Tell | None) -> None:
             time.sleep(IDLE_SECONDS)
 
 
-def end_with_parent() -> None:
-    """Returns never: when the parent goes, however it goes, its end of the pipe closes and this process ends."""
-    sys.stdin.buffer.read()
+def exit_with_parent() -> None:
+    """Wait for the parent process: when it dies, its end of the pipe closes and this process exits."""
+    while os.read(sys.stdin.fileno(), 1024):  # unlike sys.stdin.read, holds no lock that the end of the process needs
+        pass
     os._exit(0)

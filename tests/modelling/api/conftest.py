@@ -1,4 +1,4 @@
-"""Scripts with tokens: one for each role, made as the page makes them."""
+"""API clients with tokens."""
 
 from collections.abc import Callable
 
@@ -6,23 +6,24 @@ import pytest
 from django.test import Client
 
 from annotation.models import Project, User
-from modelling.tokens import make_token
+from modelling.api.tokens import create_token
+from tests.modelling.cached_fits import cached_fits as cached_fits
 
 Script = Callable[..., Client]
 
 
 @pytest.fixture
 def script() -> Script:
-    """script(user): a client that shows a token of this person with every request, and no cookie."""
+    """Return a function that creates an API client of a user, with a token and no cookie."""
 
     def client_of(user: User, scope: str = "write", project: Project | None = None) -> Client:
-        _token, words = make_token(user=user, name="test", scope=scope, days=7, project=project)
-        return Client(headers={"authorization": f"Bearer {words}"})
+        _token, secret = create_token(user=user, name="test", scope=scope, days=7, project=project)
+        return Client(headers={"authorization": f"Bearer {secret}"})
 
     return client_of
 
 
 @pytest.fixture
 def olga(owner: User, script: Script) -> Client:
-    """The script of the owner of the study of pets."""
+    """An API client of the owner of the study “pets”."""
     return script(owner)

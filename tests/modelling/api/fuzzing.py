@@ -1,4 +1,4 @@
-"""schemathesis against a running Concord: every check on, with the true ids of a study often enough to get inside."""
+"""Run schemathesis with all checks against a running server, often with valid ids of a study."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,52 +10,49 @@ from schemathesis.engine import events, from_schema
 from schemathesis.openapi.checks import EnsureResourceAvailability
 
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
-# Not every sentence of the right shape is true: a cursor that nobody gave, a key that looks like another's, an answer
-# that stands already. schemathesis calls that a refusal of valid data, so two statuses are added to its own list; the
-# check below lets only such refusals pass: by their code they are not about the shape.
+# A request can match the schema and still be refused: a forged cursor, a duplicate key, an answer that is already
+# stored. schemathesis reports that as a refusal of valid data, so 400 and 422 are added to its list; the check below
+# accepts them only if the problem is not about the schema.
 ACCEPTED = ["2xx", "304", "400", "401", "403", "404", "409", "422"]
 Known = dict[str, list[Any]]
 
 
 @dataclass
 class Run:
-    """What was sent, what came back, and what was wrong with it."""
+    """Number of requests, responses by status, and failures."""
 
     cases: int = 0
     answers: Counter[int] = field(default_factory=Counter)
-    done: Counter[str] = field(default_factory=Counter)  # operations that were carried out, not refused
+    done: Counter[str] = field(default_factory=Counter)  # operations that succeeded
     failures: list[str] = field(default_factory=list)
 
 
 @schemathesis.check
-def a_refusal_of_what_is_well_formed_says_why(ctx: Any, response: Any, case: Any) -> None:
+def a_refused_valid_request_has_a_reason(ctx: Any, response: Any, case: Any) -> None:
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if response.status_code == 400:
         assert response.json()["field"] == "cursor", response.json()
     elif response.status_code == 422:
-        assert response.json()["code"], response.json()  # what is of the wrong shape has none
+        assert response.json()["code"], response.json()  # schema errors have no code
 
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """schemathesis takes 404 after a creation for the loss of what was created, and does not look at the body.
-
-    Here it may speak of an id in the body; the answer then says so, and is no failure.
-    """
+    """Ignore a 404 after a creation if it is about an id in the body and not about the created resource."""
     if not isinstance(failure, EnsureResourceAvailability):
         return True
-    said = response.json()
-    return said["field"] is None and said["code"] != "not_yours"
+    problem = response.json()
+    return problem["field"] is None and problem["code"] != "not_yours"
 
 
 def fuzz(address: str, token: str, known: Known, *, examples: int, seed: int, phases: tuple[str, ...] = PHASES) -> Run:
-    """These phases of schemathesis over every operation; `known` are true values by the place of a parameter."""
+    """Run these phases for every operation; `known` has valid values by parameter."""
     config = _config(token, known, examples, seed, phases)
     schema, run = schemathesis.openapi.from_url(f"{address}/api/v1/openapi.json", config=config), Run()
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
-            _note(run, event.recorder)
+            _record(run, event.recorder)
         elif isinstance(event, events.NonFatalError):
             run.failures.append(f"{event.label}: {event.value}")
         elif isinstance(event, events.FatalError):
@@ -77,7 +74,7 @@ def _config(token: str, known: Known, examples: int, seed: int, phases: tuple[st
     )
 
 
-def _note(run: Run, recorder: Any) -> None:
+def _record(run: Run, recorder: Any) -> None:
     run.cases += len(recorder.interactions)
     for case, interaction in recorder.interactions.items():
         if interaction.response is not None:

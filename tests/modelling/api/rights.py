@@ -1,10 +1,10 @@
-"""Which token may do what: one line for each operation of the API, one status for each kind of token."""
+"""Access table of the API: one row per operation, one status per kind of token."""
 
 TOKENS = ["none", "cookie", "junk", "stranger", "viewer", "analyst", "owner", "reader", "elsewhere", "staff"]
-DOCUMENTS = ["api/v1/", "api/v1/openapi.json"]  # no secrets: everybody may read what can be asked
+DOCUMENTS = ["api/v1/", "api/v1/openapi.json"]  # public
 
-# In the order of TOKENS: without a token, with a session's cookie instead, with words nobody made; a researcher of
-# another project; the three roles; the owner's token that may only read, the owner's token for another project; staff.
+# In the order of TOKENS: no token, a session cookie, an invalid token; a member of another project; the three roles;
+# the owner's read-only token and the owner's token for another project; staff.
 REFUSED = [401, 401, 401]
 MEMBERS = [*REFUSED, 404, 200, 200, 200, 200, 404, 200]
 ANALYSTS = [*REFUSED, 404, 403, 200, 200, 200, 404, 200]
@@ -26,6 +26,7 @@ API: dict[tuple[str, str], list[int]] = {
     ("POST", f"{PROJECT}/workers/<code>/pairs"): WRITERS,
     ("GET", f"{PROJECT}/judgements"): ANALYSTS,
     ("POST", f"{PROJECT}/judgements"): WRITERS,
+    ("POST", f"{PROJECT}/judgements/import"): WRITERS,
     ("GET", f"{PROJECT}/judgements/<judgement>"): ANALYSTS,
     ("POST", f"{PROJECT}/retractions"): WRITERS,
     ("GET", f"{PROJECT}/snapshots"): MEMBERS,

@@ -1,4 +1,4 @@
-"""Judgements by the API: the same promises as in the browser, and the same services behind them."""
+"""Judging through the API has the same guarantees as in the browser."""
 
 import uuid
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from annotation import services, throttling
+from annotation import services
+from annotation.http import throttling
 from annotation.models import Judgement, JudgementNote, PlatformIdentity, Project, Retraction, Worker
-from annotation.verification import problems_of
+from annotation.services.verification import find_problems
 
 pytestmark = pytest.mark.django_db
 PETS = "/api/v1/projects/pets"
@@ -18,7 +19,7 @@ Send = Callable[..., Any]
 
 @pytest.fixture
 def send(olga: Client) -> Send:
-    """send("judgements", {...}): the answer to this body."""
+    """Return a function that posts a body to a path and returns the response."""
 
     def answer(end: str, body: Any, **more: Any) -> Any:
         return olga.post(f"{PETS}/{end}" if end else PETS, body, content_type="application/json", **more)
@@ -28,26 +29,26 @@ def send(olga: Client) -> Send:
 
 @pytest.fixture
 def answer(send: Send, project: Project, worker: Worker) -> dict[str, Any]:
-    """An answer to a pair that was lent to the worker, not sent yet."""
+    """The body of an answer to a leased pair, not sent yet."""
     pair = send(f"workers/{worker.code}/pairs", {}).json()["pairs"][0]
     return {"uuid": str(uuid.uuid4()), "worker": worker.code, "assignment": pair["assignment"], "choice": "left"}
 
 
-def test_the_same_answer_any_number_of_times_is_one_judgement(send: Send, answer: dict[str, Any]) -> None:
+def test_a_repeated_answer_is_stored_once(send: Send, answer: dict[str, Any]) -> None:
     first, *again = [send("judgements", answer) for _ in range(5)]
-    assert [said.status_code for said in (first, *again)] == [201, 200, 200, 200, 200]
-    assert {said.json()["saved"] for said in (first, *again)} == {answer["uuid"]}
+    assert [response.status_code for response in (first, *again)] == [201, 200, 200, 200, 200]
+    assert {response.json()["saved"] for response in (first, *again)} == {answer["uuid"]}
     stored = Judgement.objects.get()
     assert (str(stored.uuid), stored.source, stored.choice_shown) == (answer["uuid"], "api", "left")
 
 
 @pytest.mark.parametrize("form", [str.upper, "{{{}}}".format, "urn:uuid:{}".format])
-def test_an_id_written_in_another_way_is_the_same_id(form: Any, send: Send, answer: dict[str, Any]) -> None:
+def test_other_notations_of_a_uuid_are_the_same_id(form: Any, send: Send, answer: dict[str, Any]) -> None:
     send("judgements", answer)
     assert send("judgements", answer | {"uuid": form(answer["uuid"])}).status_code == 200
 
 
-def test_the_same_id_with_another_answer_is_refused_and_the_first_stays(send: Send, answer: dict[str, Any]) -> None:
+def test_the_same_id_with_another_answer_is_refused(send: Send, answer: dict[str, Any]) -> None:
     send("judgements", answer)
     refused = send("judgements", answer | {"choice": "right"})
     assert refused.status_code == 422
@@ -56,7 +57,7 @@ def test_the_same_id_with_another_answer_is_refused_and_the_first_stays(send: Se
     assert Judgement.objects.get().choice_shown == "left"
 
 
-def test_a_second_answer_to_a_pair_is_refused_and_told_the_first(send: Send, answer: dict[str, Any]) -> None:
+def test_a_second_answer_to_a_pair_is_refused_with_the_first(send: Send, answer: dict[str, Any]) -> None:
     send("judgements", answer)
     refused = send("judgements", answer | {"uuid": str(uuid.uuid4()), "choice": "right"})
     assert (refused.status_code, refused.json()["recorded"]["saved"]) == (409, answer["uuid"])
@@ -79,8 +80,8 @@ BAD: dict[str, tuple[Any, int, str | None]] = {
     "B7 a long one": ({"uuid": "a" * 10_000}, 422, "uuid"),
     "B9 nil": ({"uuid": str(uuid.UUID(int=0))}, 422, "uuid"),
     "B12 another winner": ({"choice": "middle"}, 422, "choice"),
-    "B13 nobody's pair": ({"assignment": str(uuid.uuid4())}, 404, None),
-    "B15 nobody": ({"worker": "nobody2345"}, 404, "worker"),
+    "B13 unknown pair": ({"assignment": str(uuid.uuid4())}, 404, None),
+    "B15 unknown worker": ({"worker": "unknown2345"}, 404, "worker"),
     "B16 a number for a worker": ({"worker": 2**63}, 422, "worker"),
     "B17 NaN": ('{"response_ms": NaN}', 400, None),
     "B17 too large": ('{"response_ms": 1e309}', 400, None),
@@ -88,44 +89,44 @@ BAD: dict[str, tuple[Any, int, str | None]] = {
     "B19 half a character": ({"note": "\ud800"}, 422, "note"),
     "B20 a long note": ({"note": "x" * 2001}, 422, "note"),
     "B20 a large body": ("x" * 1_000_001, 413, None),
-    "B23 a field nobody may set": ({"source": "browser"}, 422, "source"),
+    "B23 a protected field": ({"source": "browser"}, 422, "source"),
     "B23 a weight": ({"weight": 5}, 422, "weight"),
     "a text for a number": ({"response_ms": "12"}, 422, "response_ms"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_bodies_are_refused_in_words_and_store_nothing(name: str, send: Send, answer: dict[str, Any]) -> None:
+def test_bad_bodies_are_refused_with_a_message(name: str, send: Send, answer: dict[str, Any]) -> None:
     body, status, field = BAD[name]
     refused = send("judgements", answer | body if isinstance(body, dict) else body)
-    said = refused.json()
+    problem = refused.json()
     assert (refused.status_code, refused["Content-Type"]) == (status, "application/problem+json")
-    assert {"type", "title", "status", "detail", "field", "request_id"} <= said.keys()
-    assert said["title"]
-    assert said["detail"]
+    assert {"type", "title", "status", "detail", "field", "request_id"} <= problem.keys()
+    assert problem["title"]
+    assert problem["detail"]
     if field:
-        assert said["field"] == field
+        assert problem["field"] == field
     assert not Judgement.objects.exists()
 
 
-def test_an_answer_without_its_id_is_a_bad_request(send: Send, answer: dict[str, Any]) -> None:
+def test_an_answer_without_uuid_is_a_bad_request(send: Send, answer: dict[str, Any]) -> None:
     del answer["uuid"]
     refused = send("judgements", answer)
     assert (refused.status_code, refused.json()["field"]) == (400, "uuid")
 
 
-def test_a_body_that_does_not_come_as_json_is_refused(olga: Client, project: Project) -> None:
+def test_other_content_types_are_refused(olga: Client, project: Project) -> None:
     for kind in ("text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data"):
         assert olga.generic("POST", f"{PETS}/judgements", b"{}", content_type=kind).status_code == 415
 
 
-def test_a_whole_number_may_be_written_with_a_point(olga: Client, project: Project) -> None:
+def test_an_integer_may_have_a_decimal_point(olga: Client, project: Project) -> None:
     for limit, status in (("3.0", 201), ("3.5", 422), ('"3"', 422), ("true", 422)):
         body = f'{{"title": "Whole", "redundancy": {limit}}}'
         assert olga.post("/api/v1/projects", body, content_type="application/json").status_code == status
 
 
-def test_times_outside_the_lease_are_clipped_and_marked(send: Send, answer: dict[str, Any]) -> None:
+def test_response_times_outside_the_lease_are_clipped_and_marked(send: Send, answer: dict[str, Any]) -> None:
     assert send("judgements", answer | {"response_ms": -5, "note": "why"}).status_code == 201
     stored = Judgement.objects.get()
     assert (stored.response_ms, stored.clock_doubtful) == (0, True)
@@ -133,7 +134,7 @@ def test_times_outside_the_lease_are_clipped_and_marked(send: Send, answer: dict
 
 
 @pytest.mark.parametrize("state", ["paused", "closed"])
-def test_a_study_that_is_not_open_takes_nothing_new_and_confirms_what_it_has(
+def test_a_closed_study_accepts_nothing_new_and_confirms_stored_answers(
     state: str, send: Send, answer: dict[str, Any], worker: Worker
 ) -> None:
     send("judgements", answer)
@@ -145,9 +146,7 @@ def test_a_study_that_is_not_open_takes_nothing_new_and_confirms_what_it_has(
     assert send("workers", {"consent": True}).json()["code"] == "not_open"
 
 
-def test_an_answer_taken_back_twice_is_taken_back_once_and_its_pair_comes_again(
-    send: Send, answer: dict[str, Any], olga: Client
-) -> None:
+def test_an_answer_is_retracted_once(send: Send, answer: dict[str, Any], olga: Client) -> None:
     send("judgements", answer)
     body = {"uuid": str(uuid.uuid4()), "worker": answer["worker"], "judgement": answer["uuid"]}
     otherwise = body | {"uuid": str(uuid.uuid4())}
@@ -156,42 +155,78 @@ def test_an_answer_taken_back_twice_is_taken_back_once_and_its_pair_comes_again(
     assert olga.get(f"{PETS}/judgements/{answer['uuid']}").json()["retracted"] is True
 
 
-def test_a_worker_who_is_too_fast_is_slowed_down(
+def test_a_worker_who_sends_too_fast_is_throttled(
     send: Send, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "PER_SECOND", 0)
+    monkeypatch.setattr(throttling, "REQUESTS_PER_SECOND", 0)
     refused = send("judgements", answer)
     assert (refused.status_code, refused["Retry-After"]) == (429, "1")
     assert not Judgement.objects.exists()
 
 
-def test_a_worker_under_a_known_name_is_the_same_worker_and_the_name_is_never_told(
-    send: Send, olga: Client, project: Project
-) -> None:
-    body = {"consent": True, "external_id": "somebody@example.org"}
+def test_a_known_external_id_is_the_same_worker_and_never_returned(send: Send, olga: Client, project: Project) -> None:
+    body = {"consent": True, "external_id": "worker@example.org"}
     first, again = send("workers", body), send("workers", body)
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json()
-    assert PlatformIdentity.objects.get().external_id == "somebody@example.org"
+    assert PlatformIdentity.objects.get().external_id == "worker@example.org"
     assert "example.org" not in first.content.decode() + olga.get(f"{PETS}/workers").content.decode()
 
 
-def test_nobody_is_enrolled_without_consent_or_with_answers_to_no_question(send: Send, project: Project) -> None:
+def test_enrolment_needs_consent_and_known_questions(send: Send, project: Project) -> None:
     for body in ({}, {"consent": False}, {"consent": True, "traits": {"age": "30"}}):
         assert send("workers", body).status_code == 422
     assert not Worker.objects.exists()
 
 
-def test_traits_are_checked_as_the_welcome_page_checks_them(send: Send, project: Project) -> None:
+def test_traits_are_validated_like_on_the_welcome_page(send: Send, project: Project) -> None:
     Project.objects.update(questionnaire=[{"name": "age", "label": "Age", "choices": ["young", "old"]}])
     assert send("workers", {"consent": True, "traits": {"age": "middling"}}).status_code == 422
     assert send("workers", {"consent": True, "traits": {"age": "old"}}).json()["traits"] == {"age": "old"}
 
 
-def test_a_whole_sitting_by_the_api_leaves_the_log_in_order(send: Send, project: Project, worker: Worker) -> None:
+def test_a_complete_session_leaves_a_valid_event_log(send: Send, project: Project, worker: Worker) -> None:
     task = send(f"workers/{worker.code}/pairs", {}).json()
     while task["pairs"]:
         body = {"uuid": str(uuid.uuid4()), "worker": worker.code, "assignment": task["pairs"][0]["assignment"]}
         task = send("judgements", body | {"choice": "tie"}).json()["next"]
     assert Judgement.objects.count() == 9  # the pairs of four cats and of three dogs
-    assert not list(problems_of(project))
+    assert not list(find_problems(project))
+
+
+PAST = [
+    {
+        "worker": "m001", "a": "cats-1", "b": "cats-2", "choice": "b", "judged_at": "2010-04-14T20:01:15Z",
+        "response_ms": 2300, "note": "It is shorter.", "traits": {"age": "31"}, "extra": {"device": "phone"},
+    },
+    {"worker": "m001", "a": "cats-2", "b": "cats-1", "choice": "tie"},
+]  # fmt: skip
+
+
+def test_past_judgements_are_imported_once_with_their_details(send: Send, project: Project) -> None:
+    counts = {"added": 2, "ties": 1, "workers": 1, "unchanged": 0, "traits": 1}
+    assert send("judgements/import", {"judgements": PAST}).json() == counts
+    assert send("judgements/import", {"judgements": PAST}).json()["unchanged"] == 2
+    first = Judgement.objects.select_related("details", "note", "worker").earliest("sequence")
+    assert (first.source, first.response_ms, first.note.text) == ("import", 2300, "It is shorter.")
+    assert (first.details.judged_at.isoformat(), first.details.columns) == (
+        "2010-04-14T20:01:15+00:00", {"device": "phone"},
+    )  # fmt: skip
+    assert (first.worker.traits, first.worker.identity.external_id) == ({"age": "31"}, "m001")
+    assert not list(find_problems(project))
+
+
+def test_all_unknown_keys_of_imported_judgements_are_named(send: Send, project: Project) -> None:
+    unknown = [{**PAST[1], "a": "fish-1"}, {**PAST[1], "b": "fish-2"}]
+    refused = send("judgements/import", {"judgements": [PAST[0], *unknown]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "judgements")
+    assert "“fish-1”, “fish-2”" in refused.json()["problems"][0]
+    assert not Judgement.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"judged_at": "yesterday"}, {"response_ms": -1}, {"choice": "left"}, {"worker": " "}]
+)
+def test_an_invalid_past_judgement_is_refused(send: Send, project: Project, change: dict[str, Any]) -> None:
+    assert send("judgements/import", {"judgements": [PAST[0] | change]}).status_code == 422
+    assert not Judgement.objects.exists()

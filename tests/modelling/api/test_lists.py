@@ -1,4 +1,4 @@
-"""Lists: pages by cursor, fixed names, and nothing without end (B54, B55, H3)."""
+"""Lists: cursors, validated parameter names and limited page sizes."""
 
 import base64
 import json
@@ -7,14 +7,16 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from annotation import services, throttling
+from annotation import services
+from annotation.http import throttling
 from annotation.models import Item, Project, Worker
+from modelling.exports.model_tables import RANKING_COLUMNS
 from tests.modelling.studies import make_version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 PETS = "/api/v1/projects/pets"
 LISTS = ["", "/items", "/workers", "/judgements", "/snapshots", "/ranking", "/suggestions"]
-NOT_ASKED = [
+UNKNOWN_PARAMETERS = [
     "worker__user__password__startswith=a", "user__password__startswith=pbkdf2", "project__membership__user__email=x",
     "status__startswith=a", "membership__user__password__regex=.", "audit__details__icontains=x", "id__in=1", "pk=1",
     "created_at__gt=2020-01-01", "item_lo__key=x", "import_salt__startswith=a", "api_tokens__digest__startswith=0",
@@ -22,12 +24,12 @@ NOT_ASKED = [
 ]  # fmt: skip
 
 
-def everything(client: Client, address: str, **asked: object) -> list[dict]:
+def everything(client: Client, address: str, **query: object) -> list[dict]:
     """Every row, page by page."""
     rows, cursor = [], None
     while True:
-        page = client.get(address, {**asked, **({"cursor": cursor} if cursor else {})}).json()
-        assert len(page["rows"]) <= asked.get("limit", 100)
+        page = client.get(address, {**query, **({"cursor": cursor} if cursor else {})}).json()
+        assert len(page["rows"]) <= query.get("limit", 100)
         rows, cursor = rows + page["rows"], page["next"]
         if cursor is None:
             return rows
@@ -44,16 +46,16 @@ def listing(end: str) -> str:
 
 @pytest.mark.parametrize("end", LISTS)
 @pytest.mark.usefixtures("version")
-def test_names_that_nobody_offered_are_refused_by_every_list(end: str, olga: Client) -> None:
-    for question in NOT_ASKED:
-        refused = olga.get(f"{listing(end)}?{question}")
-        assert refused.status_code == 400, question
-        assert refused.json()["field"] == question.split("=")[0]
+def test_unknown_parameters_are_refused_by_every_list(end: str, olga: Client) -> None:
+    for parameter in UNKNOWN_PARAMETERS:
+        refused = olga.get(f"{listing(end)}?{parameter}")
+        assert refused.status_code == 400, parameter
+        assert refused.json()["field"] == parameter.split("=")[0]
 
 
 @pytest.mark.parametrize("end", LISTS)
 @pytest.mark.usefixtures("version")
-def test_orders_that_nobody_offered_are_refused(end: str, olga: Client) -> None:
+def test_unknown_orders_are_refused(end: str, olga: Client) -> None:
     for order in ("worker__user__password", "-password", "?", "id; DROP TABLE annotation_item", "pk"):
         assert olga.get(listing(end), {"ordering": order}).status_code == 400
 
@@ -61,7 +63,7 @@ def test_orders_that_nobody_offered_are_refused(end: str, olga: Client) -> None:
 @pytest.mark.parametrize("end", LISTS)
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "1000000000", "ten", "1.5", "", "1e3", "0x10"])
 @pytest.mark.usefixtures("version")
-def test_a_page_is_never_without_end(end: str, limit: str, olga: Client) -> None:
+def test_invalid_page_sizes_are_refused(end: str, limit: str, olga: Client) -> None:
     refused = olga.get(listing(end), {"limit": limit})
     assert refused.status_code == 400
     assert refused.json()["field"] == "limit"
@@ -76,7 +78,7 @@ def forged(*values: object) -> str:
     ["xx", "=", "é", "W10", "e30", "MQ", "bnVsbA", "x" * 201, forged("id"), forged("id", "1"), forged("id", 1, 2),
      forged("id", 2**64), forged("id", 1e309), forged("id", True), forged("rank", 1), forged("id", [1]), forged(1, 1)],
 )  # fmt: skip
-def test_a_cursor_that_nobody_gave_out_is_refused(cursor: str, olga: Client, project: Project) -> None:
+def test_a_forged_cursor_is_refused(cursor: str, olga: Client, project: Project) -> None:
     refused = olga.get(f"{PETS}/items", {"cursor": cursor})
     assert refused.status_code == 400
     assert refused.json()["field"] == "cursor"
@@ -88,29 +90,27 @@ def test_the_cursor_of_another_order_is_refused(olga: Client, project: Project, 
     assert olga.get(f"{PETS}/workers", {"cursor": cursor, "ordering": "-joined"}).status_code == 400
 
 
-def test_the_same_question_twice_is_refused(olga: Client, project: Project) -> None:
+def test_a_repeated_parameter_is_refused(olga: Client, project: Project) -> None:
     assert olga.get(f"{PETS}/items?limit=1&limit=2").status_code == 400
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_all_pages_together_are_the_whole_list(limit: int, olga: Client, project: Project) -> None:
+def test_all_pages_together_are_the_complete_list(limit: int, olga: Client, project: Project) -> None:
     keys = [item["key"] for item in everything(olga, f"{PETS}/items", limit=limit)]
     assert keys == list(Item.objects.filter(project=project).order_by("pk").values_list("key", flat=True))
 
 
-@pytest.mark.parametrize("ordering", ["rank", "divides", "unsure", "judgements", "fewest"])
-def test_a_ranking_with_equal_values_is_read_without_gap_or_repeat(
-    ordering: str, olga: Client, project: Project
-) -> None:
+@pytest.mark.parametrize(
+    "ordering", ["rank", "polarisation", "uncertainty", "judgements", "fewest", "divides", "unsure"]
+)
+def test_pages_of_equal_values_have_no_gap_or_duplicate(ordering: str, olga: Client, project: Project) -> None:
     make_version(project, 1)
     whole = everything(olga, f"{PETS}/ranking", ordering=ordering)
     assert everything(olga, f"{PETS}/ranking", ordering=ordering, limit=2) == whole
     assert {row["key"] for row in whole} == set(Item.objects.filter(project=project).values_list("key", flat=True))
 
 
-def test_the_pages_of_a_ranking_are_of_one_version_whatever_is_published_meanwhile(
-    olga: Client, project: Project
-) -> None:
+def test_all_pages_of_a_ranking_are_of_one_version(olga: Client, project: Project) -> None:
     keys = list(Item.objects.filter(project=project).order_by("pk").values_list("key", flat=True))
     make_version(project, 1, order=keys)
     first = olga.get(f"{PETS}/ranking", {"limit": 3}).json()
@@ -121,7 +121,14 @@ def test_the_pages_of_a_ranking_are_of_one_version_whatever_is_published_meanwhi
     assert olga.get(f"{PETS}/ranking", {"cursor": first["next"], "version": 2}).status_code == 400
 
 
-def test_rows_that_come_in_between_two_pages_neither_repeat_nor_hide_others(
+def test_the_ranking_has_the_columns_of_the_exported_one(version: None, olga: Client) -> None:
+    best = olga.get(f"{PETS}/ranking").json()["rows"][0]
+    assert {column.name for column in RANKING_COLUMNS} <= set(best)
+    assert best["mean_low"] <= best["mean"] <= best["mean_high"]
+    assert best["text"] == Item.objects.get(key=best["key"]).text
+
+
+def test_rows_added_between_two_pages_shift_nothing(
     olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
 ) -> None:
     for _ in range(4):
@@ -132,24 +139,26 @@ def test_rows_that_come_in_between_two_pages_neither_repeat_nor_hide_others(
     assert [row["sequence"] for row in first["rows"] + second["rows"]] == [4, 3, 2, 1]
 
 
-def test_filters_do_what_they_say(
+def test_filters_select_the_right_rows(
     olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
 ) -> None:
     mine, other = judge(worker).judgement, judge(services.enrol(project=project), "tie").judgement
     address = f"{PETS}/judgements"
 
-    def found(**asked: object) -> set[str]:
-        return {row["uuid"] for row in everything(olga, address, **asked)}
+    def found(**query: object) -> set[str]:
+        return {row["uuid"] for row in everything(olga, address, **query)}
 
     assert found(worker=worker.code) == {str(mine.uuid)}
     assert found(after=1) == {str(other.uuid)}
     assert found(item=mine.item_lo.key) >= {str(mine.uuid)}
     assert found(item="no such key") == found(source="import") == found(standing="false") == set()
-    assert found(standing="true", source="browser") == {str(mine.uuid), str(other.uuid)}
+    assert found(retracted="true") == set()
+    assert found(retracted="false", source="browser") == {str(mine.uuid), str(other.uuid)}
+    assert found(standing="true") == found(retracted="false"), "the old name"
     assert len(everything(olga, f"{PETS}/items", group="dogs", active="true")) == 3
 
 
-def test_an_answer_is_not_sent_again_while_nothing_has_changed(
+def test_unchanged_lists_are_not_sent_again(
     olga: Client, project: Project, worker: Worker, judge: Callable[..., services.Receipt]
 ) -> None:
     make_version(project, 1)
@@ -165,18 +174,18 @@ def test_an_answer_is_not_sent_again_while_nothing_has_changed(
         assert olga.get(PETS + end, headers={"if-none-match": etag}).status_code == 200
 
 
-def test_a_token_in_too_great_a_hurry_is_slowed_down(
+def test_a_token_with_too_many_calls_is_throttled(
     olga: Client, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "CALLS_PER_SECOND", 0)
+    monkeypatch.setattr(throttling, "API_CALLS_PER_SECOND", 0)
     refused = olga.get(PETS)
     assert (refused.status_code, refused["Retry-After"]) == (429, "1")
     assert refused["Content-Type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("question", ["/judgements?item=", "/items?key=", "/items?group=", "/ranking?group="])
+@pytest.mark.parametrize("parameter", ["/judgements?item=", "/items?key=", "/items?group=", "/ranking?group="])
 @pytest.mark.usefixtures("version")
-def test_a_character_that_no_text_can_have_is_refused_on_every_database(question: str, olga: Client) -> None:
-    refused = olga.get(f"{PETS}{question}%00")
+def test_nul_characters_are_refused_on_every_database(parameter: str, olga: Client) -> None:
+    refused = olga.get(f"{PETS}{parameter}%00")
     assert refused.status_code == 400
-    assert refused.json()["field"] == question.partition("?")[2].removesuffix("=")
+    assert refused.json()["field"] == parameter.partition("?")[2].removesuffix("=")

@@ -1,4 +1,4 @@
-"""Every operation of the API by every kind of token; ids of another project are not found, wherever they stand."""
+"""Access to every operation by every kind of token; ids of another project are never found."""
 
 import uuid
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from django.test import Client
 
 from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
-from modelling.api.site import api
+from modelling.api.router import api
 from modelling.models import ModelSnapshot
 from tests.modelling.api.conftest import Script
 from tests.modelling.api.rights import API, TOKENS
@@ -24,7 +24,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True)
 class Study:
-    """One of everything that an address or a body can name."""
+    """A study and one object of each kind that a URL or a body can refer to."""
 
     project: Project
     worker: Worker
@@ -47,7 +47,7 @@ class Study:
         return f"/{route}"
 
     def body(self, route: str) -> dict[str, Any]:
-        """Something that a token with the right to it may send."""
+        """A valid body for this route."""
         end = route.rsplit("/", 1)[1]
         answer = {"uuid": str(uuid.UUID(int=7)), "worker": self.worker.code}
         return {
@@ -56,6 +56,7 @@ class Study:
             "items": {"items": [{"key": "new", "text": "New."}]},
             "workers": {"consent": True},
             "judgements": {**answer, "assignment": self.lease, "choice": "left"},
+            "import": {"judgements": [{"worker": "ann", "a": "cats-1", "b": "cats-2", "choice": "a"}]},
             "retractions": {**answer, "judgement": str(self.judgement.uuid)},
             "suggestions": {"suggestions": []},
             "exports": {"what": "judgements"},
@@ -90,17 +91,17 @@ def tokens(
     }
 
 
-def ask(client: Client, method: str, where: str, body: dict[str, Any] | None) -> Any:
+def send(client: Client, method: str, where: str, body: dict[str, Any] | None) -> Any:
     sent = {"data": body, "content_type": "application/json"} if body is not None and method != "GET" else {}
     return getattr(client, method.lower())(where, **sent)
 
 
 @pytest.mark.parametrize("route", sorted({route for _, route in API}))
-def test_each_token_gets_what_the_table_says(route: str, study: Study, tokens: dict[str, Client]) -> None:
+def test_every_token_gets_the_listed_status(route: str, study: Study, tokens: dict[str, Client]) -> None:
     where = study.address(route)
     for method in METHODS:
         for position, name in enumerate(TOKENS):
-            answer = ask(tokens[name], method, where, study.body(route))
+            answer = send(tokens[name], method, where, study.body(route))
             status = 200 if answer.status_code in (201, 202) else answer.status_code
             allowed = API[method, route][position] if (method, route) in API else 405
             assert status == allowed, f"{name} {method} {where}: {answer.status_code}"
@@ -112,16 +113,21 @@ def test_an_archived_project_can_only_be_read(study: Study, tokens: dict[str, Cl
     """Exports and predictions read; judging is refused because the study is closed."""
     services.archive_project(project=study.project, user=None, archived=True)
     writes = [(method, route) for method, route in API if method != "GET" and "<slug>" in route]
-    answers = {route: ask(tokens["owner"], method, study.address(route), study.body(route)) for method, route in writes}
-    codes = {route.rsplit("/", 1)[1]: (said.status_code, said.json().get("code")) for route, said in answers.items()}
-    archived = dict.fromkeys(["<slug>", "items", "workers", "pairs", "suggestions"], (409, "archived"))
+    responses = {
+        route: send(tokens["owner"], method, study.address(route), study.body(route)) for method, route in writes
+    }
+    codes = {
+        route.rsplit("/", 1)[1]: (response.status_code, response.json().get("code"))
+        for route, response in responses.items()
+    }
+    archived = dict.fromkeys(["<slug>", "items", "workers", "pairs", "suggestions", "import"], (409, "archived"))
     closed = dict.fromkeys(["judgements", "retractions"], (409, "not_open"))
     assert codes.items() >= {**archived, **closed}.items()
     assert codes["exports"][0] == 202
     assert codes["predict"] != (409, "archived")
 
 
-def test_the_document_and_the_table_speak_of_the_same_operations() -> None:
+def test_document_and_table_list_the_same_operations() -> None:
     documented = {
         (method.upper(), path.removeprefix("/").replace("{", "<").replace("}", ">"))
         for path, methods in api.get_openapi_schema()["paths"].items()
@@ -130,20 +136,22 @@ def test_the_document_and_the_table_speak_of_the_same_operations() -> None:
     assert documented == set(API)
 
 
-def test_ids_of_another_project_are_not_found_in_any_address(
+def test_ids_of_another_project_are_not_found_in_urls(
     study: Study, stranger: User, script: Script, judge: Callable[..., services.Receipt]
 ) -> None:
     mine = _own_study(stranger)
     client = script(stranger)
     named = [route for method, route in API if method == "GET" and route.count("<") == 2]
     assert len(named) == 6
-    asked = ask(script(study.project.membership_set.get().user), "POST", f"{PETS}/exports", {"what": "workers"}).json()
+    requested = send(
+        script(study.project.membership_set.get().user), "POST", f"{PETS}/exports", {"what": "workers"}
+    ).json()
     for route in named:
-        foreign = study.address(route.replace("files/<number>", f"files/{asked['number']}"))
+        foreign = study.address(route.replace("files/<number>", f"files/{requested['number']}"))
         assert client.get(foreign.replace("/pets/", f"/{mine.slug}/")).status_code == 404, route
 
 
-def test_ids_of_another_project_are_not_found_in_any_body(study: Study, stranger: User, script: Script) -> None:
+def test_ids_of_another_project_are_not_found_in_bodies(study: Study, stranger: User, script: Script) -> None:
     mine = _own_study(stranger)
     make_version(mine, 1)
     my_worker = services.enrol(project=mine)
@@ -160,10 +168,10 @@ def test_ids_of_another_project_are_not_found_in_any_body(study: Study, stranger
         ("suggestions", {"suggestions": [{"a": "x-1", "b": "x-2", "worker": study.worker.code, "gain": 1}]}),
     ]
     for end, body in bodies:
-        said = ask(client, "PUT" if end == "suggestions" else "POST", f"{base}/{end}", body)
-        assert said.status_code == 404, (end, body, said.text)
-    for question in ({"worker": study.worker.code}, {"item": "cats-1"}):
-        assert client.get(f"{base}/judgements", question).json()["rows"] == []
+        response = send(client, "PUT" if end == "suggestions" else "POST", f"{base}/{end}", body)
+        assert response.status_code == 404, (end, body, response.text)
+    for query in ({"worker": study.worker.code}, {"item": "cats-1"}):
+        assert client.get(f"{base}/judgements", query).json()["rows"] == []
     assert Judgement.objects.count() == 1
 
 
@@ -173,9 +181,9 @@ def test_the_id_of_another_workers_judgement_reveals_nothing(study: Study, owner
     body = {
         "uuid": str(study.judgement.uuid), "worker": other.code, "assignment": str(lease.public_id), "choice": "left",
     }  # fmt: skip
-    said = ask(script(owner), "POST", "/api/v1/projects/pets/judgements", body)
-    assert said.status_code == 404
-    assert "recorded" not in said.json()
+    response = send(script(owner), "POST", "/api/v1/projects/pets/judgements", body)
+    assert response.status_code == 404
+    assert "recorded" not in response.json()
 
 
 def _own_study(owner: User) -> Project:

@@ -1,12 +1,12 @@
-"""What every baseline promises, whatever it believes."""
+"""The estimator interface that all baselines implement."""
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import BradleyTerry, GPPLPerUser, LinearPreference, PaperSVI
 from modelling.crowdgppl import CrowdGPPL, Matern32, PairwiseLabels
-from modelling.simulation import draw_crowd, grid
 
 MAKERS = {
     "GPPL": lambda: CrowdGPPL(n_components=0),
@@ -25,7 +25,7 @@ def labels_of(crowd):
 
 @pytest.fixture(scope="module")
 def crowd():
-    """Four people who by and large agree about 25 items, of which they saw 20."""
+    """Four users who mostly agree about 25 items, of which they have judged 20."""
     return draw_crowd(
         np.random.default_rng(0), n_users=4, n_labels=240, n_components=2, X_items=grid(5), s_t=0.1, s_v=3.0,
         labelled_items=np.arange(20), tie_margin=0.2,
@@ -56,7 +56,7 @@ def test_swapping_a_and_b_and_flipping_y_changes_nothing(make, crowd):
 @every_baseline
 def test_the_consensus_is_found(make, crowd):
     model = make().fit(labels_of(crowd), X_items=crowd.X_items)
-    least = 0.15 if isinstance(model, LinearPreference) else 0.5  # a plane through a hilly landscape
+    least = 0.15 if isinstance(model, LinearPreference) else 0.5  # a linear fit to a nonlinear truth
     assert kendalltau(model.predict_consensus()[:20], crowd.t[:20]).statistic > least
 
 
@@ -81,7 +81,7 @@ def test_new_items_come_after_the_known_ones(make, crowd):
 
 
 @every_baseline
-def test_kept_as_arrays_it_predicts_the_same(make, crowd):
+def test_a_restored_model_predicts_the_same(make, crowd):
     model = make().fit(labels_of(crowd), X_items=crowd.X_items)
     again = type(model).from_state(model.to_state())
     np.testing.assert_allclose(again.predict_consensus(), model.predict_consensus(), atol=1e-10)
@@ -94,5 +94,5 @@ def test_no_labels_and_too_few_rows_are_refused(make):
     nothing = PairwiseLabels(u=np.empty(0, int), a=np.empty(0, int), b=np.empty(0, int), y=np.empty(0))
     with pytest.raises(ValueError, match="no labels"):
         make().fit(nothing, X_items=np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="only 1"):
+    with pytest.raises(ValueError, match="has 1 rows"):
         make().fit(one_label(1.0), X_items=np.zeros((1, 1)))

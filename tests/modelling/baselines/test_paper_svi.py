@@ -1,14 +1,14 @@
-"""The paper's own inference, its misprints corrected."""
+"""The paper's stochastic variational inference, with its misprints corrected."""
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau, norm
 
+from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import PaperSVI
-from modelling.baselines.induced import GammaScale, IndependentGP, InducedGP
 from modelling.baselines.paper_svi import label_noise
+from modelling.baselines.sparse_gp import GammaScale, IndependentGP, InducedGP
 from modelling.crowdgppl import PairwiseLabels
-from modelling.simulation import draw_crowd, grid
 
 
 def labels_of(crowd):
@@ -32,7 +32,7 @@ def test_one_full_step_is_the_batch_posterior():
     np.testing.assert_allclose(factor.cov, np.linalg.inv(precision))
 
 
-def test_steps_from_one_base_do_not_compound():
+def test_repeated_steps_do_not_compound():
     rng = np.random.default_rng(1)
     factor, rows = make_factor(rng), rng.standard_normal((10, 4))
     ones = np.ones(10)
@@ -42,7 +42,7 @@ def test_steps_from_one_base_do_not_compound():
     np.testing.assert_allclose(factor.mean, once)
 
 
-def test_users_alone_are_the_diagonal_of_users_together():
+def test_independent_users_match_the_diagonal_of_joint_users():
     u = np.array([0, 2, 2, 1])
     design, square, residual = (np.array(row) for row in ([1.0, 2, -1, 0.5], [1.0, 4, 1, 0.25], [0.3, 0.1, -0.2, 1.0]))
     dense, alone = InducedGP(np.eye(3), GammaScale(1, 1)), IndependentGP(3, GammaScale(1, 1))
@@ -63,7 +63,7 @@ def test_the_scale_of_a_factor_is_a_rate():
 
 
 @pytest.mark.parametrize("variance", [0.1, 1.0, 300.0])
-def test_the_noise_of_a_label_has_the_moments_of_the_prior(variance):
+def test_label_noise_has_the_prior_moments(variance):
     z = np.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
     total = 0.25 / np.var(norm.cdf(z)) - 1
     p = (1 + 0.5 * total) / (1 + total)
@@ -96,7 +96,7 @@ def test_far_from_all_items_the_prior_returns():
 
 
 @pytest.mark.parametrize("traits", [False, True])
-def test_tastes_are_recovered(traits):
+def test_preferences_are_recovered(traits):
     rng = np.random.default_rng(4)
     X_users = rng.standard_normal((20, 2)) if traits else None
     crowd = draw_crowd(

@@ -1,33 +1,35 @@
-"""Small crowds with a known truth, drawn from the model or from a story, for the tests of the engine."""
+"""Small crowds with a known truth for the tests of the engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from modelling.crowdgppl import CrowdGPPL, Matern32, PairwiseLabels
+from modelling.crowdgppl import ArrayStore, CrowdGPPL, Matern32, PairwiseLabels
+from modelling.crowdgppl.inference import Inference, Options
+from modelling.crowdgppl.item_prior import ItemPrior
+from modelling.crowdgppl.posterior import Posterior
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Labels to learn from, labels to be judged by, and the truth behind both."""
+    """Labels to fit, held-out labels, and the truth behind both."""
 
     labels: PairwiseLabels
     held: PairwiseLabels
     t: np.ndarray  # (N,)
     F: np.ndarray  # (N, U)
-    V: np.ndarray  # (N, C)
-    W: np.ndarray  # (U, C)
     X: np.ndarray | None = None
 
     @property
-    def sizes(self):
+    def sizes(self) -> dict[str, int]:
         return {"n_items": self.F.shape[0], "n_users": self.F.shape[1]}
 
 
-def draw_labels(rng, F, per_user, ties=0.0):
-    """Each user judges this many random pairs, with the model's own noise; some judgements become ties."""
+def draw_labels(rng: np.random.Generator, F: np.ndarray, per_user: int, ties: float = 0.0) -> PairwiseLabels:
+    """Random pairs with the model's own noise; a share of the answers become ties."""
     N, U = F.shape
     u = np.repeat(np.arange(U), per_user)
     a = rng.integers(0, N, len(u))
@@ -38,78 +40,46 @@ def draw_labels(rng, F, per_user, ties=0.0):
 
 
 def make_crowd(
-    seed=0,
-    n_users=30,
-    n_items=12,
-    per_user=20,
-    components=2,
-    variance=8.0,
-    consensus=4.0,
-    ties=0.0,
-    held_per_user=20,
-    features=False,
-):
-    """A crowd drawn from the model: t, V and W Gaussian, V and t smooth over features where there are some."""
+    seed: int = 0, n_users: int = 30, n_items: int = 12, per_user: int = 20, components: int = 2,
+    variance: float = 4.0, consensus: float = 2.0, ties: float = 0.0, features: bool = False,
+) -> Crowd:  # fmt: skip
+    """A crowd drawn from the model: t, v_c and w_u Gaussian, t and v_c smooth over features if there are any."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n_items, 2)) if features else None
     root = np.eye(n_items) if X is None else np.linalg.cholesky(Matern32().fit(X)(X) + 1e-9 * np.eye(n_items))
     t = root @ rng.standard_normal(n_items) * np.sqrt(consensus)
     V = root @ rng.standard_normal((n_items, components)) * np.sqrt(variance / max(components, 1))
-    W = rng.standard_normal((n_users, components))
-    F = t[:, None] + V @ W.T
-    return Crowd(draw_labels(rng, F, per_user, ties), draw_labels(rng, F, held_per_user), t, F, V, W, X)
+    F = t[:, None] + V @ rng.standard_normal((components, n_users))
+    return Crowd(draw_labels(rng, F, per_user, ties), draw_labels(rng, F, 20), t, F, X)
 
 
-# seed, users, items, labels of each user, tastes: small enough for a long Gibbs run
-TINY_CROWDS = [(7, 5, 5, 12, 2), (8, 6, 6, 15, 3)]
-OTHER_TINY_CROWDS = [
-    (5, 1, 4, 25, 0), (5, 4, 4, 10, 1), (6, 5, 5, 12, 1), (11, 8, 4, 6, 1), (9, 4, 6, 8, 2), (10, 4, 4, 20, 3),
-]  # fmt: skip
+def labels_from(*rows: tuple[int, int, int, float], weight: Any = None) -> PairwiseLabels:
+    """Labels from rows (u, a, b, y)."""
+    u, a, b, y = (np.array(column) for column in zip(*rows, strict=True))
+    return PairwiseLabels(u, a, b, y.astype(float), weight)
 
 
-def tiny_crowd(seed, users, items, per_user, tastes):
-    """A crowd whose consensus and tastes all have scale 1."""
-    return make_crowd(seed, users, items, per_user, tastes, variance=float(max(tastes, 1)), consensus=1.0)
-
-
-def tiny_model(crowd, tastes):
-    """Fitted with the scales held at the truth, as the Gibbs run holds them."""
-    settings = {"t_prior": (1e6, 1e6), "personal_variance": float(max(tastes, 1))}
-    return CrowdGPPL(n_components=tastes, **settings).fit(crowd.labels, **crowd.sizes)
-
-
-def fitted(labels, X_items=None, n_items=None, n_users=None, X_users=None, **settings):
-    """A model with the scale given, so that a test waits for one fit and not for a search."""
-    settings.setdefault("personal_variance", 8.0)
+def fit(crowd: Crowd, **settings: Any) -> CrowdGPPL:
+    """Fit a crowd with few components."""
     settings.setdefault("n_components", 4)
-    model = CrowdGPPL(**settings)
-    return model.fit(labels, X_items=X_items, X_users=X_users, n_items=n_items, n_users=n_users)
+    return CrowdGPPL(**settings).fit(crowd.labels, X_items=crowd.X, **crowd.sizes)
 
 
-def scores(model, labels):
-    """Accuracy and cross entropy on plain labels."""
+def fit_sites(
+    labels: PairwiseLabels, v_t: float, tau: float, n_items: int, n_users: int
+) -> tuple[Posterior, ArrayStore]:
+    """Update the sites alone, at given scales, until they settle."""
+    post = Posterior.start(ItemPrior(n_items), n_users)
+    post.v_t, post.tau = v_t, tau
+    post.clear_cache()
+    store = ArrayStore(labels, n_users)
+    inference = Inference(store, post, Options(), np.random.default_rng(0))
+    for _ in range(40):
+        inference.sum_over_users(store.active_users())
+    return post, store
+
+
+def log_loss(model: CrowdGPPL, labels: PairwiseLabels) -> float:
+    """Mean log loss of labels without ties."""
     p = model.predict_proba(labels.u, labels.a, labels.b)
-    right = np.where(labels.y == 1, p, 1 - p)
-    return float((right > 0.5).mean()), float(-np.log(right).mean())
-
-
-def kendall(a, b):
-    """Rank correlation of two score lists."""
-    from scipy.stats import kendalltau
-
-    return float(kendalltau(a, b).statistic)
-
-
-def consensus_over_pairs(model, n_items):
-    """Every difference of consensus (i < j), and its standard deviation."""
-    i, j = np.triu_indices(n_items, 1)
-    mean, cov = model.predict_consensus(return_cov=True)
-    return mean[i] - mean[j], np.sqrt(cov[i, i] + cov[j, j] - 2 * cov[i, j])
-
-
-def personal_over_pairs(model, n_items):
-    """Every user's differences (pairs, users), and their standard deviations."""
-    pairs = list(zip(*np.triu_indices(n_items, 1), strict=True))
-    F = model.predict_utilities()
-    sd = [model.predict_utilities(items=[i], among=[j], return_std=True)[1][0] for i, j in pairs]
-    return np.stack([F[i] - F[j] for i, j in pairs]), np.stack(sd)
+    return float(-np.log(np.where(labels.y == 1, p, 1 - p)).mean())

@@ -1,135 +1,149 @@
-"""Components for people to look at: principal axes, energies, the paper's variances."""
+"""Components: found if the crowd has them, and not otherwise."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from modelling.crowdgppl import CrowdGPPL
-from modelling.crowdgppl.display import component_energy, displayed
+from benchmarks.simulated_crowds import draw_crowd, draw_labels
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 
-from .crowds import fitted, make_crowd
-
-
-def in_use(model):
-    energy = model.component_energy_
-    return int((energy > 0.05 * energy.max()).sum())
+from .crowds import fit, log_loss, make_crowd
 
 
-def test_turning_to_principal_axes_changes_no_utility(crowd):
-    model = fitted(crowd.labels)
-    turned = model.item_components_.T @ model.user_components_
-    fitted_part = model._post.items.mean[:, 1:] @ model._post.users.W.T
-    assert_allclose(turned, fitted_part, rtol=1e-7, atol=1e-9)
+def test_a_crowd_without_tastes_has_no_components():
+    found = [len(fit(make_crowd(seed, n_users=25, components=0)).component_variances_) for seed in range(10)]
+    assert sum(count > 0 for count in found) <= 1
 
 
-def test_principal_axes_are_orthogonal_and_in_order_of_energy(crowd):
-    model = fitted(crowd.labels)
-    V = model.item_components_ - model.item_components_.mean(axis=1, keepdims=True)
-    gram = V @ V.T
-    off = gram - np.diag(gram.diagonal())
-    assert np.abs(off).max() < 1e-8 * gram.max()
-    assert np.all(np.diff(model.component_energy_) <= 0)
+def test_a_crowd_without_tastes_is_predicted_like_the_consensus():
+    crowd = make_crowd(seed=1, components=0, n_users=40)
+    assert log_loss(fit(crowd), crowd.held) < log_loss(fit(crowd, n_components=0), crowd.held) + 0.003
 
 
-def test_the_energy_is_the_mean_square_of_the_products_of_posterior_means(crowd):
-    model = fitted(crowd.labels)
-    V, W = model.item_components_.T, model.user_components_.T
-    centred = V - V.mean(axis=0)
-    brute = [np.mean([(v * w) ** 2 for v in centred[:, c] for w in W[:, c]]) for c in range(4)]
-    assert_allclose(component_energy(V, W), brute, rtol=1e-10)
-    assert_allclose(model.component_energy_, brute, rtol=1e-10)
+@pytest.mark.parametrize("seed", range(3))
+def test_careless_judges_do_not_hide_the_consensus(seed):
+    rng = np.random.default_rng(seed)
+    t, force = rng.normal(size=20), np.array([1.2, 1.0, 1.0, 0.9, 0.3, 0.0])
+    u, a = np.repeat(np.arange(6), 300), rng.integers(20, size=1800)
+    b = (a + rng.integers(1, 20, size=1800)) % 20
+    y = (force[u] * (t[a] - t[b]) + rng.normal(size=1800) > 0).astype(float)
+    found = CrowdGPPL().fit(PairwiseLabels(u, a, b, y)).predict_consensus()
+    assert np.polyfit(t, found, 1)[0] == pytest.approx(force.mean(), abs=0.3)
 
 
-def test_energies_add_up_to_the_energy_of_the_personal_part(crowd):
-    model = fitted(crowd.labels)
-    personal = model._post.items.mean[:, 1:] @ model._post.users.W.T
-    personal = personal - personal.mean(axis=0)
-    assert model.component_energy_.sum() == pytest.approx((personal**2).mean(), rel=1e-8)
+@pytest.mark.parametrize("components", [1, 3])
+def test_true_tastes_are_found(components):
+    right = 0
+    for seed in range(4):
+        crowd = make_crowd(seed, n_users=60, n_items=20, per_user=60, components=components, variance=3.0 * components)
+        right += len(fit(crowd, n_components=8).component_variances_) == components
+    assert right >= 3
 
 
-def test_learned_scales_keep_their_own_components(crowd):
-    model = fitted(crowd.labels, scales="ard")
-    post = model._post
-    assert_allclose(model.item_components_, post.items.mean[:, 1:].T)
-    assert_allclose(model.component_variances_, 1 / (post.scale_items.mean[1:] * post.s_w))
+def test_tastes_improve_the_prediction_of_a_users_answers(crowd):
+    assert log_loss(fit(crowd), crowd.held) < log_loss(fit(crowd, n_components=0), crowd.held) - 0.05
 
 
-def test_redundant_components_shrink_under_learned_scales():
-    """One true taste, six components: the others lose their variance (the paper's shrinkage)."""
-    crowd = make_crowd(seed=11, n_users=40, n_items=40, per_user=60, components=1, variance=4.0)
-    model = fitted(crowd.labels, n_components=6, scales="ard", likelihood="vb", v_prior=(1.0, 0.1), w_prior=(1.0, 1.0),
-                   max_iterations=60, tolerance=1e-3)  # fmt: skip
-    variances = np.sort(model.component_variances_)[::-1]
-    assert variances[1] < 0.1 * variances[0]
-    assert in_use(model) == 1
+def test_ties_do_not_hide_tastes():
+    """Ties are answers to close pairs and vary less than other answers."""
+    rng = np.random.default_rng(0)
+    drawn = draw_crowd(rng, n_users=60, n_items=20, n_labels=3600, n_components=1, s_v=0.5, tie_margin=0.5)
+    fresh = draw_labels(rng, drawn.F, 1200)
+    labels, held = (PairwiseLabels(each.u, each.a, each.b, each.y) for each in (drawn.labels, fresh))
+    assert np.mean(labels.y == 0.5) > 0.1
+    model, consensus = (CrowdGPPL(n_components=C).fit(labels) for C in (4, 0))
+    assert len(model.component_variances_) == 1
+    assert model.hyperparameters_["tie_margin"] == pytest.approx(0.5, abs=0.1)
+    assert log_loss(model, held) < log_loss(consensus, held) - 0.05
 
 
-def true_axes(crowd):
-    """How many principal axes of the true personal part are above 5 % of the largest: a drawn one may be weaker."""
-    size = np.linalg.svd((crowd.V - crowd.V.mean(axis=0)) @ crowd.W.T, compute_uv=False) ** 2
-    return int((size > 0.05 * size[0]).sum())
+def test_a_component_is_the_taste_that_was_drawn():
+    crowd = make_crowd(seed=3, n_users=60, n_items=20, per_user=60, components=1, variance=3.0)
+    model = fit(crowd)
+    personal = crowd.F - crowd.t[:, None]
+    items, users = model.item_components_[0], model.user_components_[0]
+    left, size, right = np.linalg.svd(personal - personal.mean(axis=0), full_matrices=False)
+    assert abs(np.corrcoef(items, left[:, 0])[0, 1]) > 0.95
+    assert abs(np.corrcoef(users, right[0])[0, 1]) > 0.9
+    assert 0.5 < model.component_variances_[0] / (size[0] ** 2 / personal.size) < 2.5
+
+
+def test_components_are_sorted_and_users_have_unit_variance():
+    crowd = make_crowd(seed=4, n_users=80, n_items=20, per_user=60, components=2, variance=6.0)
+    model = fit(crowd)
+    assert np.all(np.diff(model.component_variances_) <= 0)
+    assert_allclose((model.item_components_**2).mean(axis=1), model.component_variances_)
+    assert 0.5 < (model.user_components_**2).mean() < 1.3
+
+
+def unanimous(seed, counts, n_items=10):
+    """Labels of a crowd that answers by one order of the items, without noise."""
+    rng = np.random.default_rng(seed)
+    u = np.repeat(np.arange(len(counts)), counts)
+    a = rng.integers(0, n_items, len(u))
+    b = (a + rng.integers(1, n_items, len(u))) % n_items
+    return PairwiseLabels(u, a, b, (a < b).astype(float))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_unanimous_crowd_is_in_order_also_if_one_worker_gave_most_labels(seed):
+    model = CrowdGPPL().fit(unanimous(seed, [600] + [1] * 9))
+    assert np.all(np.diff(model.predict_consensus()) < 0)
+    assert len(model.component_variances_) == 0
+
+
+def test_the_evidence_is_tracked_and_settles(crowd):
+    model = fit(crowd)
+    assert model.converged_
+    assert len(model.lower_bounds_) == model.n_iter_
+    assert abs(model.lower_bounds_[-1] - model.lower_bounds_[-2]) < 1.0
+
+
+def test_a_fit_that_stops_early_says_so(crowd):
+    model = fit(crowd, max_iterations=2)
+    assert not model.converged_
+    assert "stopped after 2 iterations" in model.warnings_[0]
+
+
+def test_more_components_than_the_evidence_supports_change_little(crowd):
+    few, many = fit(crowd, n_components=4), fit(crowd, n_components=12)
+    assert log_loss(many, crowd.held) < log_loss(few, crowd.held) + 0.01
+
+
+def test_one_dropped_label_moves_other_items_little():
+    crowd = make_crowd(seed=9, n_users=40, n_items=40, per_user=25)
+    whole = fit(crowd)
+    t, sd = whole.predict_consensus(return_std=True)
+    moves = []
+    for row in (0, 300, 700):
+        rest = crowd.labels.take(np.delete(np.arange(len(crowd.labels)), row))
+        other = np.setdiff1d(np.arange(40), [crowd.labels.a[row], crowd.labels.b[row]])
+        moved = CrowdGPPL(n_components=4).fit(rest, **crowd.sizes).predict_consensus()
+        moves.extend((np.abs(moved - t) / sd)[other])
+    assert np.quantile(moves, 0.95) < 0.1
+
+
+def test_intervals_of_the_consensus_cover_the_truth():
+    inside = []
+    for seed in range(6):
+        crowd = make_crowd(seed + 20, n_users=25, n_items=20, per_user=30, components=1, variance=1.0, consensus=1.0)
+        mean, cov = fit(crowd).predict_consensus(return_cov=True)
+        i, j = np.triu_indices(20, 1)
+        sd = np.sqrt(cov[i, i] + cov[j, j] - 2 * cov[i, j])
+        inside.append(np.abs(mean[i] - mean[j] - crowd.t[i] + crowd.t[j]) < 1.96 * sd)
+    assert 0.8 < np.mean(inside) < 0.99
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("components", [1, 3])
-def test_the_energies_count_the_true_tastes(components):
-    """U = 25, N = 100, 2,300 labels; right in at least four of five crowds."""
-    right = 0
-    for seed in range(5):
-        crowd = make_crowd(seed, 25, 100, 92, components, variance=float(components), consensus=1.0, features=True)
-        model = CrowdGPPL(10).fit(crowd.labels, X_items=crowd.X)
-        right += in_use(model) == true_axes(crowd)
-    assert right >= 4
-
-
-def test_users_whose_means_do_not_span_the_components_can_still_be_shown():
-    crowd = make_crowd(seed=12, n_users=6, per_user=2)
-    model = fitted(crowd.labels, n_components=6, n_users=9)
-    model._post.users.W[:, 0] = 0.0
-    axes = displayed(model._post, True, (1.0, 10.0), (1.0, 10.0))
-    assert np.isfinite(axes.variances).all()
-    assert_allclose(axes.items.T @ axes.users, model._post.items.mean[:, 1:] @ model._post.users.W.T, atol=1e-8)
-
-
-def test_a_component_nobody_uses_is_not_blown_up():
-    """One true taste, eight components: an unused one has the variance of its like, never more than a used one."""
-    crowd = make_crowd(seed=12, n_users=40, n_items=40, per_user=40, components=1, variance=4.0)
-    model = fitted(crowd.labels, n_components=8)
-    variances, energy = model.component_variances_, model.component_energy_
-    unused = energy < 0.05 * energy[0]
-    assert unused.sum() >= 3
-    assert variances[unused].max() <= variances[0]
-    assert variances[unused].max() < 2 * variances[unused].min()
-
-
-@pytest.mark.parametrize("scales", ["shared", "ard"])
-def test_before_any_label_a_component_has_its_prior_variance(crowd, scales):
-    model = fitted(crowd.labels, scales=scales)
-    prior = model.prior_component_variance_
-    blank = model._blank(model._post.space, model._post.ledger, model.choice_.variance)
-    shown = displayed(blank, scales == "shared", model.v_prior, model.w_prior)
-    assert prior.shape == (4,)
-    assert_allclose(prior, shown.variances, rtol=1e-10)
-
-
-def test_a_learned_scale_starts_at_the_product_of_its_priors(crowd):
-    model = fitted(crowd.labels, scales="ard", v_prior=(2.0, 6.0), w_prior=(1.0, 5.0))
-    assert_allclose(model.prior_component_variance_, 15.0)
-
-
-def test_only_a_component_in_use_has_more_than_its_prior_variance():
-    crowd = make_crowd(seed=12, n_users=40, n_items=40, per_user=40, components=1, variance=4.0)
-    model = fitted(crowd.labels, n_components=8)
-    in_use = model.component_energy_ > 0.05 * model.component_energy_[0]
-    assert np.array_equal(model.component_variances_ > model.prior_component_variance_, in_use)
-
-
-def test_the_prior_variances_are_kept_with_the_model(crowd):
-    for scales in ("shared", "ard"):
-        model = fitted(crowd.labels, scales=scales)
-        again = CrowdGPPL.from_state(model.to_state())
-        assert np.array_equal(again.prior_component_variance_, model.prior_component_variance_)
-
-
-def test_without_components_there_is_no_prior_variance(crowd):
-    assert fitted(crowd.labels, n_components=0).prior_component_variance_.shape == (0,)
+def test_tastes_are_found_beside_features_that_say_nothing():
+    """The share of the features falls for many iterations; directions found before that are those of the features."""
+    rng = np.random.default_rng(0)
+    n_items, n_users, n_labels = 300, 150, 40
+    t, V, W = rng.normal(size=n_items), rng.normal(size=(n_items, 2)), rng.normal(size=(n_users, 2))
+    u = np.repeat(np.arange(n_users), n_labels)
+    a = rng.integers(0, n_items, len(u))
+    b = (a + rng.integers(1, n_items, len(u))) % n_items
+    F = t + W @ V.T
+    y = (F[u, a] - F[u, b] + rng.normal(size=len(u)) > 0).astype(float)
+    model = CrowdGPPL().fit(PairwiseLabels(u, a, b, y), X_items=rng.normal(size=(n_items, 1)))
+    assert len(model.component_variances_) == 2

@@ -1,4 +1,4 @@
-"""Covariance functions and the whitened coordinates they lead to."""
+"""Covariance functions."""
 
 import json
 
@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist, pdist
 
 from modelling.crowdgppl import Linear, Matern32, SquaredExponential, WeightedSum
-from modelling.crowdgppl.inducing import cluster_centres, item_space, nystrom_space, spectral_space
 from modelling.crowdgppl.kernels import kernel_from_state
 
 X = np.random.default_rng(0).normal(size=(20, 6))
@@ -84,37 +83,3 @@ def test_a_kernel_without_numbers_says_what_to_do():
         WeightedSum(((-1.0, Linear()),))
     with pytest.raises(ValueError, match="no kernel called"):
         kernel_from_state({"kind": "Periodic"})
-
-
-def test_the_leading_directions_are_the_best_ones():
-    kernel = SquaredExponential().fit(X)
-    values = np.sort(np.linalg.eigvalsh(kernel(X)))[::-1]
-    space = spectral_space(X, kernel, 7)
-    left_out = kernel(X) - space.Psi @ space.Psi.T
-    assert np.trace(left_out) == pytest.approx(values[7:].sum(), rel=1e-6)
-    assert_allclose(space.project(X, 20), space.Psi, atol=1e-8)
-
-
-def test_inducing_points_are_cluster_centres_and_no_more_than_asked():
-    centres = cluster_centres(X, 5, seed=0)
-    assert centres.shape == (5, 6)
-    assert np.array_equal(centres, cluster_centres(X, 5, seed=0))
-    assert len(cluster_centres(np.repeat(X[:3], 4, axis=0), 5, seed=0)) == 3
-    space = nystrom_space(X, Matern32().fit(X), centres)
-    assert np.linalg.eigvalsh(Matern32().fit(X)(X) - space.Psi @ space.Psi.T).min() > -1e-5
-
-
-def test_what_the_directions_leave_out_of_a_pair_is_never_negative():
-    view = spectral_space(X, Matern32().fit(X), 4).view(X[:2] + 0.1, 2)
-    a, b = np.triu_indices(22, 1)
-    full = np.vstack((X, X[:2] + 0.1))
-    K = Matern32().fit(X)(full)
-    Psi = view.rows(np.arange(22))
-    expected = K[a, a] + K[b, b] - 2 * K[a, b] - ((Psi[a] - Psi[b]) ** 2).sum(axis=1)
-    assert_allclose(view.rest(a, b), np.maximum(expected, 0), atol=1e-9)
-
-
-def test_without_features_every_item_is_its_own_direction():
-    space = item_space(None, 4, Matern32(), 2, "auto", 0)
-    assert space.M == 4
-    assert np.array_equal(space.dense, np.eye(4))

@@ -1,117 +1,120 @@
-"""Sites against dense quadrature: the second route to every moment."""
+"""Moments and sites of one label against dense quadrature."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_ndtr, ndtr
+from scipy.integrate import trapezoid
+from scipy.special import log_ndtr
 
 from modelling.crowdgppl import likelihood as lk
 
 VARIANCES = (0.1, 1.0, 10.0, 100.0)
 MEANS = np.array([-30.0, -6.0, -1.5, 0.0, 0.4, 3.0, 12.0])
-RTOL = 1e-6  # Gauss rules against a trapezium of 40,001 points
+
+
+def log_tie(z, margin):
+    """log P(tie | z) = log(Phi(z + margin) - Phi(z - margin))."""
+    high, low = log_ndtr(margin - np.abs(z)), log_ndtr(-margin - np.abs(z))
+    return high + np.log1p(-np.exp(low - high))
 
 
 def dense(m, v, up, down):
-    """Mean and variance of N(m, v) Phi^up (1 - Phi)^down on a fine grid around its top."""
+    """Log mass, mean and variance of N(m, v) Phi^up (1 - Phi)^down on a fine grid."""
     z = np.linspace(min(m, 0) - 14 * np.sqrt(v) - 1, max(m, 0) + 14 * np.sqrt(v) + 1, 40_001)
     log = -0.5 * (z - m) ** 2 / v + up * log_ndtr(z) + down * log_ndtr(-z)
-    p = np.exp(log - log.max())
-    p /= p.sum()
-    mean = (p * z).sum()
-    return mean, (p * (z - mean) ** 2).sum()
+    top = log.max()
+    p = np.exp(log - top)
+    mass = trapezoid(p, z)
+    mean = trapezoid(p * z, z) / mass
+    variance = trapezoid(p * (z - mean) ** 2, z) / mass
+    return np.log(mass) + top - 0.5 * np.log(2 * np.pi * v), mean, variance
 
 
 @pytest.mark.parametrize("v", VARIANCES)
-@pytest.mark.parametrize(("y", "weight"), [(0.5, 1.0), (0.8, 1.0), (0.5, 3.0), (1.0, 2.5), (0.0, 0.3)])
-def test_ties_and_weights_have_the_moments_of_dense_quadrature(v, y, weight):
-    mean, variance = lk.tilted_moments(MEANS, np.full(7, v), np.full(7, weight * y), np.full(7, weight * (1 - y)))
-    truth = np.array([dense(m, v, weight * y, weight * (1 - y)) for m in MEANS])
-    assert_allclose(mean, truth[:, 0], rtol=RTOL, atol=1e-7)
-    assert_allclose(variance, truth[:, 1], rtol=RTOL)
-
-
-@pytest.mark.parametrize("m", [-30.0, 10.0])
-def test_a_cavity_that_is_nearly_certain_stays_where_it_is(m):
-    """The top is found at once, and rounding must not send the search elsewhere."""
-    powers = np.array([0.5, 1.0, 20.0])
-    mean, variance = lk.tilted_moments(np.full(3, m), np.full(3, 1e-6), powers, powers)
-    assert_allclose(mean, m - 1e-6 * m * powers, atol=1e-5)
-    assert_allclose(variance, 1e-6, rtol=1e-3)
+@pytest.mark.parametrize(("y", "weight"), [(1.0, 1.0), (0.0, 1.0), (0.5, 1.0), (0.8, 1.0), (0.5, 3.0), (1.0, 2.5)])
+def test_tilted_moments_equal_dense_quadrature(v, y, weight):
+    log_z, mean, variance = lk.tilted_moments(MEANS, np.full(7, v), np.full(7, y), np.full(7, weight))
+    truth = np.array([dense(m, v, weight * y, weight * (1 - y)) for m in MEANS]).T
+    tolerance = 1e-4
+    assert_allclose(log_z, truth[0], rtol=1e-6, atol=tolerance)
+    assert_allclose((mean - truth[1]) / np.sqrt(truth[2]), 0.0, atol=tolerance)
+    assert_allclose(variance, truth[2], rtol=max(tolerance, 1e-4))
 
 
 @pytest.mark.parametrize("v", VARIANCES)
-@pytest.mark.parametrize("y", [0.0, 1.0])
-def test_the_closed_form_of_a_plain_answer_has_the_moments_of_dense_quadrature(v, y):
-    lam, tau = lk.probit_site(MEANS, np.full(7, v), np.full(7, y), np.ones(7))
-    variance = 1 / (1 / v + lam)
-    mean = variance * (MEANS / v + tau)
-    truth = np.array([dense(m, v, y, 1 - y) for m in MEANS])
-    assert_allclose(mean, truth[:, 0], rtol=1e-5, atol=1e-6)
-    assert_allclose(variance, truth[:, 1], rtol=1e-5)
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+@pytest.mark.parametrize("y", [0.0, 0.5, 1.0])
+def test_tilted_moments_with_a_margin_for_ties_equal_dense_quadrature(v, weight, y):
+    margin, means = 0.7, np.array([-4.0, 0.0, 1.5])
+    found = lk.tilted_moments(means, np.full(3, v), np.full(3, y), np.full(3, weight), margin)
+    for m, log_z, mean, variance in zip(means, *found, strict=True):
+        z = np.linspace(m - 12 * np.sqrt(v), m + 12 * np.sqrt(v), 100_001)
+        answer = {0.0: log_ndtr(-z - margin), 0.5: log_tie(z, margin), 1.0: log_ndtr(z - margin)}[y]
+        density = np.exp(weight * answer - 0.5 * (z - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
+        mass = trapezoid(density, z)
+        centre = trapezoid(density * z, z) / mass
+        truth = (np.log(mass), centre, trapezoid(density * (z - centre) ** 2, z) / mass)
+        assert_allclose((log_z, mean, variance), truth, rtol=1e-4, atol=1e-4)
 
 
-def test_a_tie_is_not_the_average_of_two_answers():
-    """Averaged probit sites vanish as the cavity widens; the true tie keeps its say."""
-    m, v = np.zeros(1), np.full(1, 4.0)
-    tie, _ = lk.power_site(m, v, np.full(1, 0.5), np.ones(1))
-    averaged = np.mean([lk.probit_site(m, v, np.full(1, y), np.ones(1))[0] for y in (0.0, 1.0)])
-    assert tie[0] > 2 * averaged
+def test_the_probabilities_of_the_three_answers_add_up_to_one():
+    z = np.linspace(-6, 6, 41)
+    total = sum(np.exp(lk.log_likelihood(z, np.full(41, y), 0.6)) for y in (0.0, 0.5, 1.0))
+    assert_allclose(total, 1.0, rtol=1e-12)
+
+
+def test_the_gradient_in_the_margin_is_that_of_finite_differences():
+    rng = np.random.default_rng(0)
+    m, v, y = rng.normal(size=30), rng.uniform(0.1, 4, 30), rng.choice([0.0, 0.5, 1.0], 30)
+    above, below = (lk.tilted_moments(m, v, y, np.ones(30), 0.5 + step)[0].sum() for step in (1e-5, -1e-5))
+    assert lk.margin_gradient(m, v, y, np.ones(30), 0.5)[0] == pytest.approx((above - below) / 2e-5, rel=1e-5)
 
 
 @pytest.mark.parametrize("v", VARIANCES)
-def test_expectations_under_q_equal_dense_quadrature(v):
-    z = np.linspace(-12, 12, 40_001)
-    weights = np.exp(-0.5 * z**2)
-    weights /= weights.sum()
-    y = np.linspace(0, 1, 7)
-    value = lk.expected_log(MEANS, np.full(7, v), y)
-    slope, curvature = lk.expected_slopes(MEANS, np.full(7, v), y)
-    for i, m in enumerate(MEANS):
-        x = m + np.sqrt(v) * z
-        r, s = lk.hazard(x), lk.hazard(-x)
-        assert value[i] == pytest.approx((weights * (y[i] * log_ndtr(x) + (1 - y[i]) * log_ndtr(-x))).sum(), rel=RTOL)
-        assert slope[i] == pytest.approx((weights * (y[i] * r - (1 - y[i]) * s)).sum(), rel=1e-5, abs=1e-7)
-        bend = y[i] * r * (r + x) + (1 - y[i]) * s * (s - x)
-        assert curvature[i] == pytest.approx((weights * bend).sum(), rel=1e-5, abs=1e-7)
+@pytest.mark.parametrize("y", [0.0, 0.5, 1.0])
+def test_the_site_gives_the_cavity_the_moments_of_the_label(v, y):
+    variances, answers = np.full(7, v), np.full(7, y)
+    lam, eta = lk.matched_site(MEANS, variances, answers, np.ones(7))
+    _, mean, variance = lk.tilted_moments(MEANS, variances, answers, np.ones(7))
+    assert_allclose(1 / (1 / v + lam), variance, rtol=1e-6)
+    assert_allclose((MEANS / v + eta) / (1 / v + lam), mean, rtol=1e-6, atol=1e-6)
 
 
-def test_vb_sites_are_the_slopes_of_the_expected_log_likelihood():
-    """Finite differences in m and v: dE/dm = slope, dE/dv = -curvature / 2."""
-    m, v, y = np.array([-2.0, 0.3, 4.0]), np.array([0.5, 3.0, 30.0]), np.array([1.0, 0.5, 0.0])
-    slope, curvature = lk.expected_slopes(m, v, y)
-    h = 1e-4
-    in_m = (lk.expected_log(m + h, v, y) - lk.expected_log(m - h, v, y)) / (2 * h)
-    in_v = (lk.expected_log(m, v + h, y) - lk.expected_log(m, v - h, y)) / (2 * h)
-    assert_allclose(slope, in_m, rtol=1e-5)
-    assert_allclose(-0.5 * curvature, in_v, rtol=1e-4)
+def test_removing_a_site_leaves_the_cavity():
+    m, v, lam, eta = np.array([0.7]), np.array([2.0]), np.array([0.4]), np.array([0.3])
+    with_site = 1 / (1 / v + lam)
+    mean, variance = lk.cavity(with_site * (m / v + eta), with_site, lam, eta)
+    assert_allclose((mean, variance), (m, v))
 
 
-def test_the_linear_site_has_the_slope_of_phi_whatever_the_answer():
-    m = np.array([0.7, 0.7])
-    lam, tau = lk.linear_sites(m, np.array([1.0, 0.0]), np.ones(2), prior_variance=2.0)
-    residual = tau - lam * m
-    h = 1e-6
-    slope = (ndtr(0.7 + h) - ndtr(0.7 - h)) / (2 * h)
-    Q = lk.beta_bernoulli(np.array([1.0, 0.0]), 2.0)
-    assert_allclose(lam, slope**2 / Q, rtol=1e-6)
-    assert residual[0] > 0 > residual[1]
+def test_the_integral_of_a_site_equals_dense_quadrature():
+    m, v, lam, eta = 0.7, 2.0, 0.4, 0.3
+    z = np.linspace(-20, 20, 40_001)
+    density = np.exp(-0.5 * (z - m) ** 2 / v + eta * z - 0.5 * lam * z**2) / np.sqrt(2 * np.pi * v)
+    found = lk.log_site_integral(*(np.array([x]) for x in (m, v, lam, eta)))
+    assert_allclose(found, np.log(trapezoid(density, z)), rtol=1e-8)
 
 
-def test_an_improper_cavity_keeps_its_old_site():
-    lam, tau, improper = lk.ep_sites(
-        m=np.zeros(2), v=np.ones(2), lam=np.array([0.9999, 0.5]), tau=np.array([0.3, 0.3]), y=np.ones(2),
-        weight=np.ones(2),
-    )  # fmt: skip
-    assert (lam[0], tau[0]) == (0.9999, 0.3)
-    assert lam[1] != 0.5
-    assert improper == 0.5
+def test_the_site_of_an_unreliable_worker_is_that_of_a_scaled_difference():
+    """Moments of N(z; m, v) Phi(a z), found in x = a z."""
+    m, v, a = np.array([0.7]), np.array([2.0]), 0.3
+    lam, eta = lk.matched_site(m, v, np.ones(1), np.ones(1), a)
+    _, mean, variance = dense(a * 0.7, a**2 * 2.0, 1.0, 0.0)
+    assert_allclose(1 / (1 / v + lam), variance / a**2, rtol=1e-5)
+    assert_allclose((m / v + eta) / (1 / v + lam), mean / a, rtol=1e-5)
 
 
 def test_far_in_the_tails_nothing_overflows():
-    m = np.array([-1e6, 1e6, -1e6, 1e6])
-    y = np.array([1.0, 1.0, 0.5, 0.5])
-    lam, tau, _ = lk.ep_sites(m, np.full(4, 1e3), np.zeros(4), np.zeros(4), y, np.ones(4))
+    m, y = np.array([-1e6, 1e6, -1e6, 1e6]), np.array([1.0, 1.0, 0.5, 0.5])
+    lam, eta = lk.matched_site(m, np.full(4, 1e3), y, np.ones(4))
     assert np.isfinite(lam).all()
-    assert np.isfinite(tau).all()
+    assert np.isfinite(eta).all()
     assert (lam >= 0).all()
+
+
+@pytest.mark.parametrize("m", [-30.0, 10.0])
+def test_a_nearly_certain_cavity_stays_where_it_is(m):
+    weights = np.array([1.0, 2.0, 40.0])
+    _, mean, variance = lk.tilted_moments(np.full(3, m), np.full(3, 1e-6), np.full(3, 0.5), weights)
+    assert_allclose(mean, m - 1e-6 * m * weights / 2, atol=1e-5)
+    assert_allclose(variance, 1e-6, rtol=1e-3)

@@ -1,130 +1,119 @@
-"""Limits in which the model must become something simpler."""
+"""Small and degenerate studies, and limits in which the model reduces to a simpler one."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from modelling.crowdgppl import CrowdGPPL, Matern32, PairwiseLabels
-from modelling.crowdgppl.inducing import ItemSpace, nystrom_space, spectral_space
-from modelling.crowdgppl.inference import Rules, iterate
-from modelling.crowdgppl.items import item_step, pair_statistics
-from modelling.crowdgppl.ledger import Ledger
-from modelling.crowdgppl.posterior import blank_posterior, prior_scales
-from modelling.crowdgppl.start import begin
-from modelling.crowdgppl.svi import begin_natural
+from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 
-from .crowds import fitted, make_crowd
+from .crowds import fit, labels_from, make_crowd
 
-EXACT = {"tolerance": 1e-9, "max_iterations": 400}
-
-
-def started(crowd, C=3, consensus=True, variance=8.0):
-    ledger = Ledger.of(crowd.labels, crowd.F.shape[0], crowd.F.shape[1])
-    scale_items, scale_users = prior_scales(C, (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), False)
-    scale_items.fix(slice(1, None), C / variance)
-    scale_users.fix(slice(None), 1.0)
-    post = blank_posterior(ItemSpace(crowd.F.shape[0]), ledger, scale_items, scale_users, consensus)
-    begin(post, Rules(), np.random.default_rng(0))
-    return post
+STUDIES = {
+    "two items and one label": (labels_from((0, 0, 1, 1)), {}),
+    "one user": (labels_from((0, 0, 1, 1), (0, 1, 2, 1), (0, 2, 0, 0)), {}),
+    "only ties": (labels_from((0, 0, 1, 0.5), (1, 1, 2, 0.5), (0, 2, 0, 0.5), (1, 0, 1, 0.5)), {}),
+    "separable": (labels_from(*[(u, i, i + 1, 1) for u in range(5) for i in range(6)] * 5), {}),
+    "disconnected": (labels_from((0, 0, 1, 1), (1, 2, 3, 0), (2, 0, 1, 1), (3, 2, 3, 1)), {}),
+    "constant features": (labels_from((0, 0, 1, 1), (1, 1, 2, 0), (2, 2, 0, 1)), {"X_items": np.ones((3, 2))}),
+    "one constant feature": (
+        labels_from((0, 0, 1, 1), (1, 1, 2, 0)),
+        {"X_items": np.c_[np.arange(3.0), np.ones(3)]},
+    ),
+    "users and items without labels": (labels_from((0, 0, 1, 1), (1, 1, 2, 0)), {"n_items": 9, "n_users": 8}),
+    "one label many times": (labels_from(*[(0, 0, 1, 1)] * 60, *[(1, 0, 1, 1)] * 60), {}),
+    "contradiction": (labels_from(*[(0, 0, 1, 1), (0, 0, 1, 0)] * 20), {}),
+    "a label of weight zero": (labels_from((0, 0, 1, 1), (1, 1, 2, 0), weight=np.array([0.0, 1.0])), {}),
+}
 
 
-def gppl_by_plain_algebra(labels, n_items, iterations=400):
-    """A second GPPL: dense EP over all items with learned scale, no pairs, no whitening."""
-    X = np.zeros((len(labels), n_items))
-    X[np.arange(len(labels)), labels.a] = 1
-    X[np.arange(len(labels)), labels.b] = -1
-    from modelling.crowdgppl.likelihood import probit_site
-
-    lam, tau, s = np.zeros(len(labels)), np.zeros(len(labels)), 1.0
-    for _ in range(iterations):
-        S = np.linalg.inv(s * np.eye(n_items) + X.T @ (lam[:, None] * X))
-        t = S @ X.T @ tau
-        m, v = X @ t, np.einsum("pi,ij,pj->p", X, S, X)
-        v_c = 1 / (1 / v - lam)
-        lam, tau = probit_site(v_c * (m / v - tau), v_c, labels.y, np.ones(len(labels)))
-        s = (1 + n_items / 2) / (1 + 0.5 * (t @ t + np.trace(S)))
-    return t
+@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("choices", [{}, {"n_components": 0}, {"consensus": False}, {"batch_size": 1}])
+def test_a_degenerate_study_gives_finite_results(study, choices):
+    labels, where = STUDIES[study]
+    model = CrowdGPPL(**choices).fit(labels, **where)
+    p = model.predict_proba(labels.u, labels.a, labels.b)
+    F, sd = model.predict_utilities(return_std=True)
+    assert np.all((p > 0) & (p < 1))
+    assert np.isfinite(F).all()
+    assert (sd >= 0).all()
+    assert np.isfinite(model.lower_bounds_).all()
+    again = CrowdGPPL.from_state(model.to_state())
+    assert np.array_equal(again.predict_utilities(), F)
 
 
-def test_no_components_is_gppl(crowd):
-    labels = crowd.labels.take(np.arange(200))
-    model = CrowdGPPL(n_components=0, **EXACT).fit(labels, n_items=12)
-    assert_allclose(model.predict_consensus(), gppl_by_plain_algebra(labels, 12), atol=1e-6)
+def test_only_ties_leave_all_items_equal():
+    labels, _ = STUDIES["only ties"]
+    assert_allclose(CrowdGPPL().fit(labels).predict_utilities(), 0.0, atol=1e-9)
 
 
-def test_one_user_is_gppl(crowd):
-    alone = crowd.labels.take(crowd.labels.u == 3)
-    alone = PairwiseLabels(np.zeros(len(alone), dtype=int), alone.a, alone.b, alone.y)
-    crowded = CrowdGPPL(n_components=20, **EXACT).fit(alone, n_items=12)
-    single = CrowdGPPL(n_components=0, **EXACT).fit(alone, n_items=12)
-    assert crowded.n_components_ == 0
-    assert_allclose(crowded.predict_utilities()[:, 0], single.predict_consensus(), rtol=1e-12)
+def test_a_separable_study_is_in_order_with_finite_scores():
+    labels, _ = STUDIES["separable"]
+    t = CrowdGPPL().fit(labels).predict_consensus()
+    assert np.all(np.diff(t) < 0)
+    assert np.abs(t).max() < 50
 
 
-def test_one_batch_with_rho_one_is_the_batch_posterior(crowd):
-    """A natural-gradient step of size 1 on all users is coordinate ascent, to the last digits."""
-    full = started(crowd)
-    full.refresh_users()
-    stochastic = full.copy()
-    begin_natural(stochastic)
-    for post, block in ((full, None), (stochastic, [full.ledger.block_of(np.arange(30))])):
-        statistics = pair_statistics(post.ledger, post.lam, post.tau, post.users, block)
-        item_step(post.space, post.ledger, post.items, post.scale_items.mean, statistics, rho=1.0)
-    assert_allclose(full.items.mean, stochastic.items.mean, rtol=1e-9, atol=1e-12)
-    assert_allclose(full.items.cov, stochastic.items.cov, rtol=1e-9, atol=1e-12)
+def test_disconnected_groups_are_scored_apart():
+    """At fixed scales, labels in one group do not move scores in the other."""
+    group = [(u, a, a + 1, 1.0) for u in range(4) for a in range(3)] * 3
+    other = [(u, a + 4, b + 4, y) for u, a, b, y in group]
+    turned = [(u, a, b, 1 - y) for u, a, b, y in other]
+    one = CrowdGPPL(n_components=0).fit(labels_from(*group, *other)).predict_consensus()
+    two = CrowdGPPL(n_components=0).fit(labels_from(*group, *turned)).predict_consensus()
+    assert_allclose(one[:4], two[:4], atol=1e-6)
+    assert_allclose(one[4:], -two[4:], atol=1e-6)
 
 
-def test_a_batch_of_everybody_is_the_whole_crowd(crowd):
-    left, right = fitted(crowd.labels), fitted(crowd.labels, batch_size=1000)
-    assert_allclose(left.predict_utilities(), right.predict_utilities(), rtol=1e-12)
+def test_constant_features_are_no_features():
+    crowd = make_crowd(seed=6)
+    plain = CrowdGPPL(n_components=4).fit(crowd.labels)
+    constant = CrowdGPPL(n_components=4).fit(crowd.labels, X_items=np.ones((12, 3)))
+    p, q = (model.predict_proba(crowd.held.u, crowd.held.a, crowd.held.b) for model in (plain, constant))
+    assert_allclose(p, q, atol=0.04)  # the priors of the scales differ
 
 
-def test_all_inducing_points_leave_nothing_out(crowd):
+def test_one_batch_of_all_users_is_the_full_batch(crowd):
+    whole, one_batch = fit(crowd), fit(crowd, batch_size=30)
+    assert np.array_equal(whole.predict_utilities(), one_batch.predict_utilities())
+
+
+def test_without_components_all_users_share_the_consensus(crowd):
+    model = fit(crowd, n_components=0)
+    F, t = model.predict_utilities(), model.predict_consensus()
+    assert_allclose(F, np.repeat((t - t.mean())[:, None], 30, axis=1), atol=1e-12)
+    assert model.component_variances_.shape == (0,)
+    held = crowd.held
+    personal, shared = model.predict_proba(held.u, held.a, held.b), model.predict_consensus_proba(held.a, held.b)
+    assert_allclose(personal, shared, rtol=1e-12)
+
+
+def test_without_components_only_the_labels_count_not_who_gave_them(crowd):
+    labels = crowd.labels
+    one_user = PairwiseLabels(0 * labels.u, labels.a, labels.b, labels.y)
+    left, right = (CrowdGPPL(n_components=0).fit(each).predict_consensus() for each in (labels, one_user))
+    assert_allclose(left, right, atol=1e-6)
+
+
+def test_without_consensus_the_scores_are_personal(crowd):
+    model = fit(crowd, consensus=False)
+    assert not model.predict_consensus().any()
+    truth = crowd.F - crowd.F.mean(axis=0)
+    assert np.corrcoef(model.predict_utilities().ravel(), truth.ravel())[0, 1] > 0.8
+
+
+def test_one_answer_each_to_one_question_is_no_evidence_of_tastes():
+    """Two items, ten users 6:4, one label each: a user's own answer is predicted with about .6."""
+    labels = labels_from(*[(u, 0, 1, float(u < 6)) for u in range(10)])
+    p = CrowdGPPL().fit(labels).predict_proba(np.arange(10), np.zeros(10, int), np.ones(10, int))
+    assert np.all((p[:6] > 0.5) & (p[:6] < 0.75))
+    assert np.all(p[6:] < p[0])
+
+
+def test_with_many_votes_the_ranking_follows_the_votes_whatever_the_features_say():
+    """Two items with equal features, one of which always wins."""
+    X = np.repeat(np.arange(5.0), 2)[:, None]
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 3))
-    kernel = Matern32().fit(X)
-    for space in (spectral_space(X, kernel, 12), nystrom_space(X, kernel, X)):
-        assert_allclose(space.Psi @ space.Psi.T, kernel(X), atol=1e-5)
-
-
-@pytest.mark.parametrize("inducing", ["spectral", "kmeans"])
-def test_all_inducing_points_give_the_predictions_of_any_other_whitening(inducing):
-    crowd = make_crowd(seed=4, features=True)
-    whole = fitted(crowd.labels, X_items=crowd.X, n_inducing_items=None, inducing="spectral")
-    other = fitted(crowd.labels, X_items=crowd.X, n_inducing_items=12, inducing=inducing)
-    assert_allclose(whole.predict_consensus(), other.predict_consensus(), atol=0.02)
-
-
-def test_items_without_features_are_items_with_an_identity_kernel(crowd):
-    """Far apart under a short length-scale, items share nothing."""
-    X = 1e3 * np.arange(12.0)[:, None]
-    left = fitted(crowd.labels)
-    right = fitted(crowd.labels, X_items=X, item_kernel=Matern32(length_scale=1.0))
-    assert_allclose(left.predict_utilities(), right.predict_utilities(), rtol=1e-5, atol=1e-6)
-
-
-def test_without_consensus_there_is_no_t(crowd):
-    model = fitted(crowd.labels, consensus=False)
-    mean, sd = model.predict_consensus(return_std=True)
-    assert not mean.any()
-    assert not sd.any()
-    assert model.predict_utilities().std() > 0.5
-
-
-def test_starting_at_the_prior_means_is_a_saddle(crowd):
-    """With v = 0 and w = 0 no update ever leaves 0; the start from residual directions does."""
-    post = started(crowd)
-    post.items.mean[:, 1:] = 0.0
-    post.refresh_pairs()
-    for _ in range(5):
-        iterate(post, Rules())
-    assert np.abs(post.items.mean[:, 1:]).max() < 1e-12
-    assert np.abs(fitted(crowd.labels)._post.items.mean[:, 1:]).max() > 0.1
-
-
-def test_far_from_all_items_the_prior_returns():
-    crowd = make_crowd(seed=4, features=True)
-    model = fitted(crowd.labels, X_items=crowd.X)
-    mean, sd = model.predict_consensus(X_items=np.array([[1e3, 1e3]]), return_std=True)
-    assert mean[0] == pytest.approx(0, abs=1e-3)
-    assert sd[0] == pytest.approx(1 / np.sqrt(model._post.scale_items.mean[0]), rel=1e-3)
+    rows = [(u, a, b, float(a % 2 < b % 2)) for u in range(20) for a, b in rng.permutation(10).reshape(5, 2)
+            if a % 2 != b % 2] * 4  # fmt: skip
+    t = CrowdGPPL().fit(labels_from(*rows), X_items=X).predict_consensus()
+    assert t[::2].min() > t[1::2].max()

@@ -7,14 +7,15 @@ import pytest
 from annotation import services
 from annotation.models import Project, Worker
 from annotation.services import Receipt
-from modelling import updating
 from modelling.models import ModelSnapshot
-from modelling.snapshots import Fitted, read_fitted
+from modelling.training.snapshots import FittedModel, read_fitted_model
+from modelling.updater import update
+from tests.modelling.cached_fits import cached_fits as cached_fits
 
 
 @pytest.fixture
 def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
-    """Four workers: one takes the first text, one the second, one alternates, one says they are equal."""
+    """Four workers: one always prefers the first text, one the second, one alternates, one answers “equally good”."""
     Project.objects.filter(pk=project.pk).update(redundancy=10)
     project.refresh_from_db()
     workers = [services.enrol(project=project) for _ in range(4)]
@@ -28,11 +29,11 @@ def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
 
 @pytest.fixture
 def snapshot(crowd: list[Worker]) -> ModelSnapshot:
-    made = updating.run_one("test")
+    made = update.update_one("test")
     assert made is not None
     return made
 
 
 @pytest.fixture
-def fitted(snapshot: ModelSnapshot) -> Fitted:
-    return read_fitted(snapshot.project, snapshot.checksum)
+def fitted(snapshot: ModelSnapshot) -> FittedModel:
+    return read_fitted_model(snapshot.project, snapshot.checksum, snapshot.number)

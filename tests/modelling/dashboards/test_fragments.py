@@ -1,4 +1,4 @@
-"""What an open page fetches after a change: not sent again while it says the same, sent when anything on it differs."""
+"""Fragments fetched by open pages: 304 while unchanged, sent again when anything on them differs."""
 
 from collections.abc import Callable
 
@@ -6,39 +6,36 @@ import pytest
 from django.test import Client
 
 from annotation import services
-from annotation.curation import switch_item
 from annotation.models import Item, Project, User, Worker
-from modelling.dashboards.freshness import heads
+from annotation.services.items import set_item_active
+from modelling.dashboards.common.freshness import latest_changes
 from modelling.models import ModelSnapshot
-from modelling.numbering import name_component
+from modelling.training.component_numbering import name_component
+from tests.modelling.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["activity", "components", "ranking", "workers", "pairs", "new-argument"]
-
-
-def name_the_first(project: Project, owner: User, crowd: list[Worker]) -> None:
-    name_component(project=project, user=owner, number=1, name="Fur")
+PAGES = ["activity", "components", "ranking", "workers", "reliability", "pairs", "new-argument"]
 
 
 def pause(project: Project, owner: User, crowd: list[Worker]) -> None:
     services.change_project(project=project, user=owner, changes={"state": Project.State.PAUSED})
 
 
-def switch_one_off(project: Project, owner: User, crowd: list[Worker]) -> None:
-    switch_item(item=Item.objects.filter(project=project)[0], user=owner, active=False)
+def deactivate_an_item(project: Project, owner: User, crowd: list[Worker]) -> None:
+    set_item_active(item=Item.objects.filter(project=project)[0], user=owner, active=False)
 
 
-def erase_one(project: Project, owner: User, crowd: list[Worker]) -> None:
+def erase_a_worker(project: Project, owner: User, crowd: list[Worker]) -> None:
     services.erase_worker(worker=crowd[0], user=owner, remove_judgements=True)
 
 
 @pytest.mark.parametrize("end", PAGES)
-def test_a_fragment_that_says_the_same_is_not_sent_again(
+def test_an_unchanged_fragment_is_not_sent_again(
     snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client], end: str
 ) -> None:
     client, address = log_in(owner), f"/projects/pets/{end}/?fragment=1"
-    client.get(address)  # the first visit brings the cookie of the forms
+    client.get(address)  # the first response sets the CSRF cookie
     first = client.get(address)
     again = client.get(address, headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
@@ -47,9 +44,13 @@ def test_a_fragment_that_says_the_same_is_not_sent_again(
 
 @pytest.mark.parametrize(
     ("end", "change"),
-    [("components", name_the_first), ("activity", pause), ("activity", switch_one_off), ("workers", erase_one)],
+    [
+        ("activity", pause),
+        ("activity", deactivate_an_item),
+        ("workers", erase_a_worker),
+    ],
 )
-def test_whatever_somebody_changes_by_hand_is_sent_and_open_pages_hear_of_it(
+def test_a_change_by_a_user_is_sent_and_announced_to_open_pages(
     snapshot: ModelSnapshot,
     crowd: list[Worker],
     owner: User,
@@ -59,14 +60,26 @@ def test_whatever_somebody_changes_by_hand_is_sent_and_open_pages_hear_of_it(
 ) -> None:
     client, address = log_in(owner), f"/projects/pets/{end}/?fragment=1"
     client.get(address)
-    before, told = client.get(address), heads([snapshot.project_id])
+    before, known = client.get(address), latest_changes([snapshot.project_id])
     change(snapshot.project, owner, crowd)
     after = client.get(address, headers={"if-none-match": before["ETag"]})
     assert after.status_code == 200
-    assert [changed for _project, _labels, changed in heads([snapshot.project_id])] > [told[0][2]]
+    assert [changed for _project, _event, changed in latest_changes([snapshot.project_id])] > [known[0][2]]
 
 
-def test_how_many_are_at_work_is_sent_though_nobody_has_judged_or_changed_anything(
+def test_a_new_name_of_a_component_is_sent_and_announced_to_open_pages(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    make_fitted_study(project)
+    client, address = log_in(owner), "/projects/pets/components/?fragment=1"
+    client.get(address)
+    before, known = client.get(address), latest_changes([project.pk])
+    name_component(project=project, user=owner, number=1, name="Fur")
+    assert "Fur" in client.get(address, headers={"if-none-match": before["ETag"]}).text
+    assert [changed for _project, _event, changed in latest_changes([project.pk])] > [known[0][2]]
+
+
+def test_the_number_of_active_workers_is_sent_even_without_new_events(
     snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
 ) -> None:
     client, address = log_in(owner), "/projects/pets/activity/?fragment=1"
@@ -75,7 +88,7 @@ def test_how_many_are_at_work_is_sent_though_nobody_has_judged_or_changed_anythi
     assert client.get(address, headers={"if-none-match": etag}).status_code == 200
 
 
-def test_what_an_owner_has_seen_is_not_what_a_viewer_is_told_is_the_same(
+def test_the_etag_depends_on_the_role(
     snapshot: ModelSnapshot, owner: User, viewer: User, log_in: Callable[[User], Client]
 ) -> None:
     address = "/projects/pets/ranking/?fragment=1"

@@ -1,0 +1,106 @@
+"""Practice pairs and the comprehension check: what owners write, and what workers answer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from annotation.forms.projects import FieldGroup
+from annotation.models import Preparation
+
+MAX_PRACTICE = 3
+MAX_QUESTIONS = 3
+MAX_TEXT = 5000
+SIDES = [("left", gettext_lazy("First")), ("right", gettext_lazy("Second"))]
+RIGHT_MARK = "*"
+
+
+class PreparationForm(forms.Form):
+    """Up to three practice pairs and up to three questions; empty ones are left out."""
+
+    def __init__(self, preparation: Preparation, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for number in range(MAX_PRACTICE):
+            pair = dict(enumerate(preparation.practice)).get(number, {})
+            self._add_text(f"first_{number}", gettext_lazy("first text"), pair.get("first", ""))
+            self._add_text(f"second_{number}", gettext_lazy("second text"), pair.get("second", ""))
+            self.fields[f"answer_{number}"] = forms.ChoiceField(
+                label=gettext_lazy("expected answer"), choices=SIDES, initial=pair.get("answer", "left"), required=False
+            )
+            self._add_text(
+                f"explanation_{number}", gettext_lazy("feedback after the answer"), pair.get("explanation", "")
+            )
+        for number in range(MAX_QUESTIONS):
+            asked = dict(enumerate(preparation.comprehension)).get(number, {})
+            self._add_text(f"question_{number}", gettext_lazy("question"), asked.get("question", ""))
+            help_text = gettext_lazy("One per line; put an asterisk before the right one: *It is my own view.")
+            self._add_text(f"choices_{number}", gettext_lazy("choices"), _format_choices(asked), help_text)
+
+    def _add_text(self, name: str, label: Any, initial: str, help_text: Any = "") -> None:
+        widget = forms.Textarea(attrs={"rows": 2})
+        self.fields[name] = forms.CharField(
+            label=label, initial=initial, required=False, max_length=MAX_TEXT, widget=widget, help_text=help_text
+        )
+
+    def groups(self) -> Iterator[FieldGroup]:
+        for number in range(MAX_PRACTICE):
+            names = [f"{name}_{number}" for name in ("first", "second", "answer", "explanation")]
+            yield FieldGroup(_("Practice pair %(number)d") % {"number": number + 1}, [self[name] for name in names])
+        for number in range(MAX_QUESTIONS):
+            names = [f"question_{number}", f"choices_{number}"]
+            yield FieldGroup(_("Question %(number)d") % {"number": number + 1}, [self[name] for name in names])
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        practice = [self._clean_pair(cleaned, number) for number in range(MAX_PRACTICE)]
+        comprehension = [self._clean_question(cleaned, number) for number in range(MAX_QUESTIONS)]
+        return {"practice": [*filter(None, practice)], "comprehension": [*filter(None, comprehension)]}
+
+    def _clean_pair(self, cleaned: dict[str, Any], number: int) -> dict[str, str] | None:
+        pair = {name: cleaned.get(f"{name}_{number}", "") for name in ("first", "second", "answer", "explanation")}
+        if not (pair["first"] or pair["second"]):
+            return None
+        for name in ("first", "second", "explanation"):
+            if not pair[name]:
+                self.add_error(f"{name}_{number}", _("A practice pair needs two texts and feedback."))
+        return pair
+
+    def _clean_question(self, cleaned: dict[str, Any], number: int) -> dict[str, Any] | None:
+        question = cleaned.get(f"question_{number}", "")
+        lines = [*filter(None, map(str.strip, cleaned.get(f"choices_{number}", "").splitlines()))]
+        if not (question or lines):
+            return None
+        marked = [place for place, line in enumerate(lines) if line.startswith(RIGHT_MARK)]
+        choices = [line.removeprefix(RIGHT_MARK).strip() for line in lines]
+        if not question or len(marked) != 1 or len(set(choices)) < max(2, len(choices)):
+            self.add_error(f"choices_{number}", _("Write a question and at least two choices; mark one as right."))
+            return None
+        return {"question": question, "choices": choices, "answer": marked[0]}
+
+
+def _format_choices(asked: dict[str, Any]) -> str:
+    choices = enumerate(asked.get("choices", []))
+    return "\n".join(f"{RIGHT_MARK if place == asked['answer'] else ''}{choice}" for place, choice in choices)
+
+
+class ComprehensionForm(forms.Form):
+    """The questions of the comprehension check."""
+
+    def __init__(self, preparation: Preparation, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for number, asked in enumerate(preparation.comprehension):
+            self.fields[f"answer_{number}"] = forms.TypedChoiceField(
+                label=asked["question"], choices=list(enumerate(asked["choices"])), coerce=int, widget=forms.RadioSelect
+            )
+
+    def answers(self) -> list[int]:
+        return [self.cleaned_data[name] for name in self.fields]
+
+
+class PracticeForm(forms.Form):
+    """The answer to one practice pair."""
+
+    number = forms.IntegerField(min_value=0)
+    choice = forms.ChoiceField(choices=SIDES, required=False)

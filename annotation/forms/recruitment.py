@@ -1,0 +1,128 @@
+"""The recruitment settings: platform, parameters, and one completion code per outcome."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from annotation.forms.projects import FieldGroup
+from annotation.models import Recruitment, Worker
+from annotation.platforms.generic import validate_completion_url
+from annotation.platforms.signed_links import validate_jwks
+
+CODE = re.compile(r"[A-Za-z0-9_-]{1,40}")
+PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
+MONEY = ["reward", "currency", "hourly_target", "estimated_minutes", "places", "pilot_workers"]
+Outcome = Worker.Outcome
+CODE_HELP = {
+    Outcome.FINISHED: gettext_lazy("For everyone who reached the number of judgements."),
+    Outcome.STOPPED: gettext_lazy("For workers who stopped early."),
+    Outcome.DECLINED: gettext_lazy("For people who do not consent. Empty: they are asked to return the task."),
+    Outcome.SCREENED_OUT: gettext_lazy(
+        "For workers who do not fit the study; you end their participation on the page Participants."
+    ),
+    Outcome.FAILED_CHECKS: gettext_lazy("For workers who failed the checks. Empty: they are asked to return the task."),
+    Outcome.NO_WORK_LEFT: gettext_lazy("For workers who found no pairs, or whose study was closed. Please pay them."),
+    Outcome.ERROR: gettext_lazy(
+        "For workers whom an error kept from finishing; you end their participation on the page Participants."
+    ),
+}
+
+
+def code_field(outcome: str) -> str:
+    return f"code_{outcome}"
+
+
+class RecruitmentForm(forms.ModelForm):
+    """Settings of a project's recruitment; `cleaned_data` goes to `change_recruitment`."""
+
+    class Meta:
+        model = Recruitment
+        fields = [
+            "platform",
+            "study_id",
+            "participant_parameter",
+            "study_parameter",
+            "session_parameter",
+            "completion_url",
+            "signed_links",
+            "jwks",
+            "webhook_secret",
+            *MONEY,
+        ]
+        widgets = {
+            "jwks": forms.Textarea(attrs={"class": "code", "rows": 4, "spellcheck": "false"}),
+            "webhook_secret": forms.PasswordInput(attrs={"autocomplete": "off"}),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in MONEY:
+            self.fields[name].required = False
+        for outcome in CODE_HELP:
+            self.fields[code_field(outcome)] = forms.CharField(
+                label=outcome.label, required=False, max_length=40, help_text=CODE_HELP[outcome]
+            )
+            self.initial[code_field(outcome)] = self.instance.codes.get(outcome, "")
+
+    def groups(self) -> Iterator[FieldGroup]:
+        """The fields in the sections of the recruitment page."""
+        parts = [
+            (_("Platform"), ["platform", "study_id"]),
+            (_("Pay and places"), MONEY),
+            (_("Completion codes"), [code_field(outcome) for outcome in CODE_HELP]),
+            (_("Only for Prolific"), ["signed_links", "jwks", "webhook_secret"]),
+            (
+                _("Only for another panel"),
+                ["participant_parameter", "study_parameter", "session_parameter", "completion_url"],
+            ),
+        ]
+        for legend, names in parts:
+            yield FieldGroup(legend, [self[name] for name in names])
+
+    def clean_completion_url(self) -> str:
+        address = self.cleaned_data["completion_url"].strip()
+        if address:
+            validate_completion_url(address)
+        return address
+
+    def clean_jwks(self) -> str:
+        text = self.cleaned_data["jwks"].strip()
+        if text:
+            validate_jwks(text)
+        return text
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        self._check_parameters(cleaned)
+        self._check_signed_links(cleaned)
+        for name in MONEY:  # an empty field means the default
+            if name in cleaned and cleaned[name] in (None, ""):
+                cleaned[name] = getattr(Recruitment(), name)
+        if not cleaned.get("webhook_secret"):
+            cleaned["webhook_secret"] = self.instance.webhook_secret  # the page does not show it
+        codes = {outcome: cleaned.pop(code_field(outcome), "") for outcome in CODE_HELP}
+        cleaned["codes"] = {str(outcome): code for outcome, code in codes.items() if code}
+        for outcome, code in codes.items():
+            if code and not CODE.fullmatch(code):
+                self.add_error(code_field(outcome), _("Use up to 40 letters, digits, hyphens and underscores."))
+            elif code and list(codes.values()).count(code) > 1:
+                self.add_error(code_field(outcome), _("Each outcome needs its own code; this one appears twice."))
+        return cleaned
+
+    def _check_signed_links(self, cleaned: dict[str, Any]) -> None:
+        if cleaned.get("signed_links") and not cleaned.get("jwks"):
+            self.add_error("jwks", _("Signed links need Prolific's public keys."))
+
+    def _check_parameters(self, cleaned: dict[str, Any]) -> None:
+        names = ["participant_parameter", "study_parameter", "session_parameter"]
+        for name in names:
+            value = cleaned.get(name)
+            if value and not PARAMETER.fullmatch(value):
+                self.add_error(name, ValidationError(_("Use letters, digits, dots, hyphens and underscores.")))
+        if cleaned.get("platform") == Recruitment.Platform.GENERIC and not cleaned.get("participant_parameter"):
+            self.add_error("participant_parameter", _("Enter the name of the parameter with the participant's ID."))

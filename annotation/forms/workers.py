@@ -1,0 +1,16 @@
+"""Form to exclude a worker."""
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+
+class ExclusionForm(forms.Form):
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=200,
+        help_text=_("The reason stays in the list of changes and in the archive; write nothing personal."),
+        error_messages={
+            "required": _("Give a reason. Nothing was changed."),
+            "max_length": _("The reason may have up to 200 characters. Nothing was changed."),
+        },
+    )

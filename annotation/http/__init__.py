@@ -1,0 +1,1 @@
+"""HTTP helpers: access control, JSON bodies, error pages, throttling and upload limits."""

@@ -1,0 +1,43 @@
+"""Who a request on a study's link comes from: a platform's identity in the query string, or this browser's cookie."""
+
+from django.http import HttpRequest
+
+from annotation.http.access import get_worker
+from annotation.http.public_address import build_absolute_url
+from annotation.models import Project, Worker
+from annotation.platforms import Identity, get_platform
+from annotation.platforms.base import PlaceholderUnreplaced
+from annotation.services.participation.arrival import find_arrived, get_recruitment, read_token, warn_about_placeholders
+
+
+def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None, Identity | None]:
+    """The known worker of this request, and the identity in its query string.
+
+    Raise LinkInvalid for a broken link, and for a visitor without a link when the project recruits on a platform.
+    """
+    recruitment = get_recruitment(project)
+    platform, known = get_platform(recruitment), get_worker(request, project)
+    if platform is None:
+        return known, None
+    if known and not platform.is_linked(request.GET):
+        return known, None
+    try:
+        identity = platform.read_identity(request.GET, request.get_host())
+    except PlaceholderUnreplaced:
+        warn_about_placeholders(recruitment)
+        raise
+    return find_arrived(project, identity), identity
+
+
+def read_joining(request: HttpRequest, project: Project) -> Identity | None:
+    """The identity of a worker who joins; None if the project recruits on no platform."""
+    if get_platform(get_recruitment(project)) is None:
+        return None
+    return read_token(project, request.POST.get("arrival", ""))
+
+
+def study_link(request: HttpRequest, project: Project) -> str:
+    """The link through which workers arrive: the study's address, or the one to paste into the platform."""
+    address = build_absolute_url(request, project.get_judging_url())
+    platform = get_platform(get_recruitment(project))
+    return platform.study_link(address) if platform else address

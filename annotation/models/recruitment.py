@@ -1,0 +1,102 @@
+"""How a project recruits its workers: the platform, its parameters and its completion codes."""
+
+from decimal import Decimal
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class Recruitment(models.Model):
+    """The recruitment settings of one project. A project without this row is open to everyone with the link."""
+
+    class Platform(models.TextChoices):
+        NONE = "", _("none: everyone with the link")
+        PROLIFIC = "prolific", "Prolific"
+        MTURK = "mturk", "Amazon Mechanical Turk"
+        GENERIC = "generic", _("another panel")
+
+    project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="recruitment")
+    platform = models.CharField(_("platform"), max_length=20, blank=True, choices=Platform.choices)
+    study_id = models.CharField(
+        _("ID of the study on the platform"),
+        max_length=200,
+        blank=True,
+        help_text=_("Workers who arrive with another study ID are refused. Empty: any study ID is accepted."),
+    )
+    participant_parameter = models.CharField(
+        _("parameter with the participant's ID"), max_length=40, blank=True, default="participant"
+    )
+    study_parameter = models.CharField(_("parameter with the study's ID"), max_length=40, blank=True)
+    session_parameter = models.CharField(_("parameter with the session's ID"), max_length=40, blank=True)
+    completion_url = models.CharField(
+        _("link back to the panel"),
+        max_length=500,
+        blank=True,
+        help_text=_("{code}, {participant} and {session} are replaced. Empty: workers copy the code."),
+    )
+    signed_links = models.BooleanField(
+        _("only signed links"),
+        default=False,
+        help_text=_("Refuse workers whose link was not signed by Prolific. Turn on “secure URL” in Prolific first."),
+    )
+    jwks = models.TextField(
+        _("Prolific's public keys"),
+        blank=True,
+        max_length=20_000,
+        help_text=_("The text at https://api.prolific.com/.well-known/study/jwks.json."),
+    )
+    webhook_secret = models.CharField(
+        _("secret of Prolific's webhooks"),
+        max_length=200,
+        blank=True,
+        help_text=_("Not shown again. With it, the pairs of workers who return the task are free at once."),
+    )
+    codes = models.JSONField(_("completion codes"), default=dict, blank=True)
+    reward = models.DecimalField(
+        _("pay per worker"),
+        max_digits=8,
+        decimal_places=2,
+        default=Decimal(0),
+        validators=[MinValueValidator(Decimal(0))],
+        help_text=_("Without the platform's fees."),
+    )
+    currency = models.CharField(
+        _("currency"), max_length=3, default="GBP", choices=[(code, code) for code in ("GBP", "USD", "EUR")]
+    )
+    hourly_target = models.DecimalField(
+        _("target pay per hour"),
+        max_digits=8,
+        decimal_places=2,
+        default=Decimal(0),
+        validators=[MinValueValidator(Decimal(0))],
+        help_text=_("You are warned below this or the platform's minimum (Prolific: £6 or $8 per hour)."),
+    )
+    estimated_minutes = models.PositiveIntegerField(
+        _("estimated minutes per worker"),
+        default=0,
+        validators=[MaxValueValidator(1440)],
+        help_text=_("Used until the first workers have finished; then the median of their times counts."),
+    )
+    places = models.PositiveIntegerField(_("workers wanted"), default=0, validators=[MaxValueValidator(1_000_000)])
+    pilot_workers = models.PositiveIntegerField(
+        _("workers in the pilot"),
+        default=0,
+        validators=[MaxValueValidator(10_000)],
+        help_text=_("Only this many may join; when they have ended, the study pauses. 0: no pilot."),
+    )
+    unreplaced_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("When a worker last arrived with unreplaced placeholders.")
+    )
+
+    class Meta:
+        verbose_name_plural = "recruitment"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(platform__in=["", "prolific", "mturk", "generic"]), name="recruitment_platform"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.platform or "direct"

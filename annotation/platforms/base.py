@@ -1,0 +1,101 @@
+"""What every platform adapter does: read an identity from a link, and build the completion for an outcome."""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from annotation.exceptions import RequestError
+from annotation.models import Recruitment
+
+# {{%PROLIFIC_PID%}}, %SURVEY_CODE%, ${e://Field/id}, [id], <id>: what platforms write where an ID should be.
+PLACEHOLDER = re.compile(r"\{.*\}|^%.*%$|^\$|^\[.*\]$|^<.*>$")
+
+
+class LinkInvalid(RequestError):
+    """The link does not say who arrives. No worker is created."""
+
+    status = 400
+    code = "link_invalid"
+    title = _("This link is incomplete.")
+    detail = _("Go back to the platform that sent you here and open the study again from there.")
+
+
+class PlaceholderUnreplaced(LinkInvalid):
+    """The link still contains a placeholder, because it was set up incorrectly or opened by hand."""
+
+
+class WrongStudy(LinkInvalid):
+    status = 403
+    title = _("This link belongs to another study.")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The IDs with which a platform sent a worker."""
+
+    platform: str
+    external_id: str
+    study_id: str = ""
+    session_id: str = ""
+    verified: bool = False
+
+
+@dataclass(frozen=True)
+class Completion:
+    """How a worker tells the platform that they have ended: by a code to copy, by a link, or not at all."""
+
+    code: str = ""
+    url: str = ""
+    return_asked: bool = False  # the worker is asked to return the task, because this outcome has no code
+
+
+class Platform(ABC):
+    """One recruiting platform with the settings of one project."""
+
+    name: str
+    # The pattern of an ID. ASCII only: other digits look alike and would make a second person.
+    id_pattern = re.compile(r"[!-~]{1,200}")
+
+    def __init__(self, recruitment: Recruitment) -> None:
+        self.recruitment = recruitment
+
+    @abstractmethod
+    def parameters(self) -> tuple[str, str, str]:
+        """The names of the parameters with the participant's, study's and session's ID; "" for those not used."""
+
+    @abstractmethod
+    def complete(self, outcome: str, identity: Identity) -> Completion:
+        """The completion of a participation with this outcome."""
+
+    def study_link(self, address: str) -> str:
+        """The link that the researcher gives to the platform, with the platform's placeholders."""
+        return f"{address}?{'&'.join(f'{name}=' for name in self.parameters() if name)}"
+
+    def is_linked(self, query: QueryDict) -> bool:
+        """Whether this query string comes from the platform, complete or not."""
+        return any(name in query for name in self.parameters())
+
+    def read_identity(self, query: QueryDict, host: str) -> Identity:
+        """The identity in this query string. `host` is the name under which the worker reached this server."""
+        participant, study, session = (self.read_id(query, name) if name else "" for name in self.parameters())
+        self.check_study(study)
+        return Identity(self.name, participant, study, session)
+
+    def read_id(self, query: QueryDict, name: str) -> str:
+        """The single value of this parameter; raise LinkInvalid if it is missing, doubled or not an ID."""
+        values = query.getlist(name)
+        if len(values) == 1 and PLACEHOLDER.search(values[0]):
+            raise PlaceholderUnreplaced
+        if len(values) != 1 or not self.id_pattern.fullmatch(values[0]):
+            raise LinkInvalid
+        return values[0]
+
+    def check_study(self, study_id: str) -> None:
+        if self.recruitment.study_id and study_id != self.recruitment.study_id:
+            raise WrongStudy
+
+    def code_for(self, outcome: str) -> str:
+        return str(self.recruitment.codes.get(outcome, ""))

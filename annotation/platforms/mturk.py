@@ -1,0 +1,45 @@
+"""Amazon Mechanical Turk: an external question in a frame, ended by a form that the worker's browser posts to MTurk."""
+
+import re
+from urllib.parse import urlsplit
+
+from django.http import QueryDict
+
+from annotation.models import Recruitment
+from annotation.platforms.base import Completion, Identity, LinkInvalid, Platform
+
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
+ORIGINS = [f"https://{host}" for host in HOSTS]
+FRAME_ANCESTORS = ["https://*.mturk.com"]
+SUBMIT_PATH = "/mturk/externalSubmit"
+
+
+class MechanicalTurk(Platform):
+    name = Recruitment.Platform.MTURK
+    id_pattern = re.compile(r"[A-Z0-9]{5,64}")
+
+    def parameters(self) -> tuple[str, str, str]:
+        return "workerId", "hitId", "assignmentId"
+
+    def study_link(self, address: str) -> str:
+        """The address of the frame, to which MTurk adds its parameters."""
+        return f"{address}mturk/"
+
+    def complete(self, outcome: str, identity: Identity) -> Completion:
+        """The code is sent by the form in the frame; workers copy it only if the frame is gone."""
+        return Completion(self.code_for(outcome))
+
+
+def is_preview(query: QueryDict) -> bool:
+    """Whether the worker looks at the task without having accepted it."""
+    return query.getlist("assignmentId") == [PREVIEW]
+
+
+def submit_address(query: QueryDict) -> str:
+    """The address of the final form. Only MTurk's own hosts are allowed, or the form would be an open redirect."""
+    values = query.getlist("turkSubmitTo")
+    parts = urlsplit(values[0]) if len(values) == 1 else None
+    if parts is None or parts.scheme != "https" or parts.netloc not in HOSTS:
+        raise LinkInvalid
+    return f"https://{parts.netloc}{SUBMIT_PATH}"

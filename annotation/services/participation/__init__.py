@@ -1,0 +1,1 @@
+"""How a participation begins and ends: arrival from a platform, outcomes and completion."""

@@ -1,0 +1,75 @@
+"""How far workers got, and what a study still lacks before it opens."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Exists, OuterRef, Q
+from django.utils.translation import gettext as _
+
+from annotation.models import Judgement, Project, Recruitment, Worker
+from annotation.services.pair_selection import count_possible_pairs, possible_judgements
+from annotation.services.participation.payment import Payment
+
+
+@dataclass(frozen=True)
+class Stage:
+    label: str
+    count: int
+
+
+def count_stages(project: Project) -> list[Stage]:
+    """Consented, prepared, judging, and how they ended."""
+    answered = Exists(Judgement.objects.filter(worker=OuterRef("pk")))
+    workers = Worker.objects.filter(project=project).exclude(state=Worker.State.WITHDRAWN)
+    counts = workers.aggregate(
+        consented=Count("pk"),
+        prepared=Count("pk", filter=Q(preparing=False)),
+        judging=Count("pk", filter=Q(answered)),
+        finished=Count("pk", filter=Q(state=Worker.State.FINISHED, outcome__in=["", Worker.Outcome.FINISHED])),
+    )
+    stages = [
+        Stage(_("consented"), counts["consented"]),
+        Stage(_("prepared"), counts["prepared"]),
+        Stage(_("judged at least one pair"), counts["judging"]),
+        Stage(_("finished"), counts["finished"]),
+    ]
+    others = workers.exclude(outcome__in=["", Worker.Outcome.FINISHED]).values_list("outcome").annotate(n=Count("pk"))
+    names = dict(Worker.Outcome.choices)
+    return stages + [Stage(str(names[outcome]), n) for outcome, n in sorted(others) if outcome in names]
+
+
+@dataclass(frozen=True)
+class ChecklistEntry:
+    text: str
+    done: bool
+
+
+def opening_checklist(project: Project, recruitment: Recruitment, payment: Payment) -> list[ChecklistEntry]:
+    """What a researcher should have done before paying people."""
+    n_pairs = count_possible_pairs(project, project.pairs)
+    reachable = possible_judgements(project, n_pairs)
+    wanted = recruitment.places * project.judgements_per_worker
+    entries = [
+        ChecklistEntry(_("There is a consent text."), bool(project.consent.strip())),
+        ChecklistEntry(_("There are instructions."), bool(project.instructions.strip())),
+        ChecklistEntry(
+            _("The items form enough pairs for %(quota)d judgements per worker.")
+            % {"quota": project.judgements_per_worker},
+            reachable >= project.judgements_per_worker,
+        ),
+        ChecklistEntry(
+            _("The number of workers fits: %(wanted)d judgements planned, %(room)d possible.")
+            % {"wanted": wanted, "room": n_pairs * project.redundancy},
+            0 < wanted <= n_pairs * project.redundancy,
+        ),
+        ChecklistEntry(
+            _("The pay reaches the minimum per hour."), payment.per_hour is not None and not payment.too_low
+        ),
+        ChecklistEntry(_("A pilot was done: at least one worker has finished."), payment.n_timed > 0),
+    ]
+    if recruitment.platform:
+        entries.append(
+            ChecklistEntry(_("There is a code for workers who finished."), Worker.Outcome.FINISHED in recruitment.codes)
+        )
+    if recruitment.platform == Recruitment.Platform.PROLIFIC:
+        entries.append(ChecklistEntry(_("The study's ID on Prolific is set."), bool(recruitment.study_id)))
+    return entries

@@ -1,0 +1,108 @@
+"""Freeze a study's plan before its first answer, verify it, and list what changed afterwards."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from annotation.models import AuditEntry, Item, Judgement, Preparation, Project, StudyPassport
+
+RULES = ("exclusion_rules", "stop_rule")
+SETTINGS = (
+    "question", "instructions", "consent", "language", "ties_allowed", "judgements_per_worker", "redundancy", "pairs",
+    "repeat_share", "random_share", "attention_checks", "answers_wanted", "questionnaire",
+)  # fmt: skip
+PREPARATION = ("practice", "comprehension")
+
+
+def get_passport(project: Project) -> StudyPassport:
+    return StudyPassport.objects.filter(project=project).first() or StudyPassport(project=project)
+
+
+def plan_of(project: Project) -> dict[str, Any]:
+    """The plan as it is now: question, design, rules and items (by number and digest)."""
+    passport = get_passport(project)
+    preparation = Preparation.objects.filter(project=project).first() or Preparation(project=project)
+    items = Item.objects.filter(project=project, active=True).order_by("key", "revision")
+    rows = list(items.values_list("key", "revision", "text", "group"))
+    return {
+        **{name: getattr(project, name) for name in SETTINGS},
+        **{name: getattr(preparation, name) for name in PREPARATION},
+        **{name: getattr(passport, name) for name in RULES},
+        "n_items": len(rows),
+        "items_sha256": digest_of(rows),
+    }
+
+
+def digest_of(content: Any) -> str:
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def freeze(project: Project) -> None:
+    """Freeze the plan when a study opens. After the first answer nothing is frozen again."""
+    if Judgement.objects.filter(project=project).exists():
+        return
+    passport = get_passport(project)
+    passport.content, passport.frozen_at = plan_of(project), timezone.now()
+    passport.digest = digest_of([passport.content, passport.frozen_at.isoformat()])
+    passport.save()
+
+
+def is_intact(content: dict[str, Any], frozen_at: str, digest: str) -> bool:
+    """Whether the digest belongs to this content and time."""
+    return digest_of([content, frozen_at]) == digest
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """A change of the plan after it was frozen; old and new value, if they were recorded."""
+
+    at: datetime
+    by: str
+    name: str
+    old: Any
+    new: Any
+
+
+def list_changes(passport: StudyPassport, until: datetime | None = None) -> list[PlanChange]:
+    """The changes of the frozen plan in order of time, from the audit."""
+    if passport.frozen_at is None:
+        return []
+    entries = AuditEntry.objects.filter(project=passport.project, at__gt=passport.frozen_at).select_related("user")
+    if until:
+        entries = entries.filter(at__lte=until)
+    return [change for entry in entries.order_by("at", "pk") for change in _changes_in(entry)]
+
+
+def _changes_in(entry: AuditEntry) -> Iterator[PlanChange]:
+    names = {*SETTINGS, *PREPARATION, *RULES}
+    for name, value in entry.details.items():
+        if name in names and isinstance(value, list) and len(value) == 2:
+            yield PlanChange(entry.at, entry.user.get_username() if entry.user else "", name, *value)
+
+
+def changed_items(passport: StudyPassport) -> bool:
+    """Whether the active items are no longer those that were frozen."""
+    now = plan_of(passport.project)
+    return any(now[name] != passport.content.get(name) for name in ("n_items", "items_sha256"))
+
+
+def export_passport(project: Project, until: datetime) -> dict[str, Any] | None:
+    """The passport with the changes up to this time, for the archive; None if the plan was never frozen."""
+    passport = get_passport(project)
+    if passport.frozen_at is None or passport.frozen_at > until:
+        return None
+    return {
+        "content": passport.content,
+        "frozen_at": passport.frozen_at.isoformat(),
+        "sha256": passport.digest,
+        "changes": [
+            {"at": change.at.isoformat(), "name": change.name, "old": change.old, "new": change.new}
+            for change in list_changes(passport, until)
+        ],
+    }

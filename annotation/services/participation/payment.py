@@ -1,0 +1,63 @@
+"""Time and money of a paid study: minutes per worker, effective hourly pay, cost."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from statistics import median, quantiles
+
+from django.db.models import Count, Max, Min
+from django.db.models.functions import Coalesce
+
+from annotation.models import Project, Recruitment, Worker
+
+# What a platform requires per hour of the median time.
+MINIMUM_PER_HOUR: dict[tuple[str, str], Decimal] = {
+    (Recruitment.Platform.PROLIFIC, "GBP"): Decimal(6),
+    (Recruitment.Platform.PROLIFIC, "USD"): Decimal(8),
+}
+# Outcomes that are paid without a review by hand.
+PAID = (Worker.Outcome.FINISHED, Worker.Outcome.NO_WORK_LEFT)
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What is known about time and pay; `per_hour` is based on the median, or on the estimate before anyone ended."""
+
+    n_timed: int
+    median_minutes: float | None
+    p90_minutes: float | None
+    per_hour: Decimal | None
+    minimum: Decimal | None
+    spent: Decimal
+    total: Decimal
+
+    @property
+    def too_low(self) -> bool:
+        return self.per_hour is not None and self.minimum is not None and self.per_hour < self.minimum
+
+
+def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
+    minutes = sorted(worker_minutes(project))
+    middle = median(minutes) if minutes else None
+    basis = middle or recruitment.estimated_minutes
+    per_hour = (recruitment.reward * 60 / Decimal(basis)).quantize(CENT) if basis and recruitment.reward else None
+    floor = MINIMUM_PER_HOUR.get((recruitment.platform, recruitment.currency), Decimal(0))
+    n_paid = Worker.objects.filter(project=project, outcome__in=PAID).count()
+    return Payment(
+        n_timed=len(minutes),
+        median_minutes=middle,
+        p90_minutes=quantiles(minutes, n=10, method="inclusive")[-1] if len(minutes) > 1 else middle,
+        per_hour=per_hour,
+        minimum=max(floor, recruitment.hourly_target) or None,
+        spent=recruitment.reward * n_paid,
+        total=recruitment.reward * max(recruitment.places, n_paid),
+    )
+
+
+def worker_minutes(project: Project) -> list[float]:
+    """Minutes from joining to the end, or to the last answer, of each worker who finished."""
+    finished = Worker.objects.filter(project=project, state=Worker.State.FINISHED, outcome__in=["", *PAID])
+    spans = finished.annotate(n=Count("judgements"), last=Max("judgements__created_at")).filter(n__gt=0)
+    spans = spans.annotate(end=Coalesce("ended_at", "last"), began=Min("joined_at"))
+    return [max(end - began, timedelta(0)).total_seconds() / 60 for began, end in spans.values_list("began", "end")]

@@ -1,0 +1,65 @@
+"""Before the first pair: practice with feedback, then a comprehension check with two attempts."""
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from annotation.models import Preparation, Project, User, Worker
+from annotation.services.participation.outcomes import set_outcome
+from annotation.services.projects import audit
+from annotation.services.write_lock import serialise_writes
+
+MAX_ATTEMPTS = 2  # Prolific requires at least two, and that nobody is rejected for failing
+
+
+def get_preparation(project: Project) -> Preparation:
+    """The project's preparation; an empty one if none was saved."""
+    return Preparation.objects.filter(project=project).first() or Preparation(project=project)
+
+
+@transaction.atomic
+def change_preparation(*, project: Project, user: User | None, practice: list[Any], comprehension: list[Any]) -> None:
+    """Save the practice pairs and the questions; workers who have begun keep their progress."""
+    preparation = get_preparation(project)
+    new = {"practice": practice, "comprehension": comprehension}
+    old = {name: getattr(preparation, name) for name in new}
+    if new != old:
+        preparation.practice, preparation.comprehension = practice, comprehension
+        preparation.save()
+        audit(
+            project,
+            user,
+            "changed the preparation",
+            {name: [old[name], new[name]] for name in new if old[name] != new[name]},
+        )
+
+
+def start_preparation(worker: Worker) -> None:
+    """Let a new worker begin with the preparation, if the project has one."""
+    preparation = get_preparation(worker.project)
+    if preparation.practice or preparation.comprehension:
+        Worker.objects.filter(pk=worker.pk, practised=0, comprehension_attempts=0).update(preparing=True)
+
+
+def next_practice(worker: Worker, preparation: Preparation) -> dict[str, Any] | None:
+    """The worker's next practice pair; None after the last."""
+    return next(iter(preparation.practice[worker.practised :]), None)
+
+
+def complete_practice(*, worker: Worker, number: int, preparation: Preparation) -> None:
+    """Go on to the next practice pair. Sending it twice skips none."""
+    Worker.objects.filter(pk=worker.pk, practised=number).update(practised=F("practised") + 1)
+    if number + 1 >= len(preparation.practice) and not preparation.comprehension:
+        Worker.objects.filter(pk=worker.pk).update(preparing=False)
+
+
+@serialise_writes
+def answer_comprehension(*, worker: Worker, answers: list[int], preparation: Preparation) -> bool:
+    """Count an attempt. A worker who fails the last one ends with the outcome “failed checks”."""
+    passed = answers == [question["answer"] for question in preparation.comprehension]
+    rows = Worker.objects.filter(pk=worker.pk, preparing=True, comprehension_attempts__lt=MAX_ATTEMPTS)
+    rows.update(comprehension_attempts=F("comprehension_attempts") + 1, preparing=not passed)
+    if not passed and Worker.objects.get(pk=worker.pk).comprehension_attempts >= MAX_ATTEMPTS:
+        set_outcome(worker, Worker.Outcome.FAILED_CHECKS)
+    return passed

@@ -1,0 +1,67 @@
+"""Compare participants of a platform with the answers, and build the lists to approve, pay and reject."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import Count, F, Q
+
+from annotation.models import PlatformIdentity, Project, Recruitment, Worker
+from annotation.services.participation.attention import FAILURES
+from annotation.services.participation.payment import PAID
+
+REJECT_MESSAGE = (
+    "Several attention checks in this study, each of which said which answer to choose, were answered differently. "
+    "Thank you for your time."
+)  # Prolific requires 100 characters or more
+APPROVE, BONUS, REJECT = "approve", "bonus", "reject"
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One participant of a platform, with what the study knows about them."""
+
+    identity: PlatformIdentity
+    worker: Worker
+    judgements: int
+    failed_checks: int
+
+    @property
+    def decision(self) -> str:
+        """The decision that the answers support: approve, reject (attention checks only), or a review by hand."""
+        if self.worker.outcome in PAID:
+            return APPROVE
+        return REJECT if self.failed_checks >= FAILURES else "review"
+
+
+def list_participants(project: Project, platform: str) -> list[Participant]:
+    """Everyone who arrived from this platform, in order of arrival."""
+    failed = Q(worker__attention_checks__answered_at__isnull=False) & ~Q(
+        worker__attention_checks__choice=F("worker__attention_checks__expected")
+    )
+    rows = PlatformIdentity.objects.filter(project=project, platform=platform).select_related("worker")
+    rows = rows.annotate(
+        n=Count("worker__judgements", filter=Q(worker__judgements__retraction=None), distinct=True),
+        failed=Count("worker__attention_checks", filter=failed, distinct=True),
+    )
+    return [Participant(row, row.worker, row.n, row.failed) for row in rows.order_by("pk")]
+
+
+def payment_list(recruitment: Recruitment, kind: str, bonus: Decimal = Decimal(0)) -> Iterator[list[str]]:
+    """The rows of a list in the platform's own format. Only participants whose decision is clear are on a list."""
+    wanted = REJECT if kind == REJECT else APPROVE
+    everyone = list_participants(recruitment.project, recruitment.platform)
+    people = [person.identity for person in everyone if person.decision == wanted]
+    if recruitment.platform == Recruitment.Platform.MTURK and kind != BONUS:
+        yield ["AssignmentId", "WorkerId", "Approve", "Reject"]
+        for person in people:
+            marks = ["x", ""] if kind == APPROVE else ["", REJECT_MESSAGE]
+            yield [person.session_id, person.external_id, *marks]
+        return
+    for person in people:  # Prolific's bulk forms take lines without a header
+        if kind == BONUS:
+            yield [person.external_id, str(bonus)]
+        elif kind == APPROVE:
+            yield [person.session_id or person.external_id]
+        else:
+            yield [person.session_id or person.external_id, REJECT_MESSAGE]

@@ -1,0 +1,54 @@
+"""A worker's copy of their own data: everything that annotation stores about them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from annotation.models import Judgement, PlatformIdentity, Worker
+
+ANSWER_COLUMNS = [
+    "number", "first", "second", "answer", "skip_reason", "note", "response_ms", "answered_at", "undone_at",
+]  # fmt: skip
+NOT_COPIED = {"id", "project", "worker"}  # columns that only link rows
+
+
+def copy_of_data(worker: Worker) -> dict[str, Any]:
+    """The worker's row, questionnaire, platform IDs and answers."""
+    project = worker.project
+    return {
+        "study": {"title": project.title, "question": project.question, "address": project.get_judging_url()},
+        "participation_code": worker.code,
+        "state": worker.state,
+        "outcome": worker.outcome,
+        "joined_at": _timestamp(worker.joined_at),
+        "consented_at": _timestamp(worker.consented_at),
+        "questionnaire": worker.traits | worker.answers,
+        "platform_ids": [_platform_id(identity) for identity in PlatformIdentity.objects.filter(worker=worker)],
+        "answers": list(copy_of_answers(worker)),
+    }
+
+
+def copy_of_answers(worker: Worker) -> Iterator[dict[str, Any]]:
+    """Every answer in order, as the worker saw it, also those that were undone."""
+    judgements = worker.judgements.order_by("sequence").select_related("item_lo", "item_hi", "note", "retraction")
+    return (_answer(number, judgement) for number, judgement in enumerate(judgements, start=1))
+
+
+def _answer(number: int, judgement: Judgement) -> dict[str, Any]:
+    lo, hi = judgement.item_lo.text, judgement.item_hi.text
+    first, second = (lo, hi) if judgement.lo_was_left else (hi, lo)
+    choice = judgement.choice_shown
+    retraction, note = getattr(judgement, "retraction", None), getattr(judgement, "note", None)
+    answer = {"left": "first", "right": "second"}.get(choice, choice)
+    details = [answer, judgement.skip_reason, note.text if note else "", judgement.response_ms]
+    times = [_timestamp(judgement.created_at), _timestamp(retraction.created_at) if retraction else None]
+    return dict(zip(ANSWER_COLUMNS, [number, first, second, *details, *times], strict=True))
+
+
+def _platform_id(identity: PlatformIdentity) -> dict[str, str]:
+    fields = [field.name for field in PlatformIdentity._meta.concrete_fields if field.name not in NOT_COPIED]
+    return {name: str(getattr(identity, name)) for name in fields}
+
+
+def _timestamp(at: datetime | None) -> str | None:
+    return at.isoformat(timespec="seconds") if at else None

@@ -1,0 +1,56 @@
+"""The task of a worker as JSON: the next pairs, the progress, and the judgement that can be undone."""
+
+from random import SystemRandom
+from typing import Any
+from uuid import UUID
+
+from annotation.models import Assignment, Item, Judgement, Project, Worker
+from annotation.services.judging import is_recent
+from annotation.services.leasing import lease_pairs
+from annotation.storage import queries
+
+rng = SystemRandom()
+
+
+def build_task(worker: Worker, done: int | None = None, last: Judgement | None = None) -> dict[str, Any]:
+    """Lease the worker's next pairs and build the task that the judging page and API clients get.
+
+    `done` and `last` save two queries if the request has just stored a judgement.
+    """
+    done = queries.count_judgements(worker) if done is None else done
+    last = last or Judgement.objects.not_retracted().filter(worker=worker).order_by("-sequence").first()
+    finished = worker.state == Worker.State.FINISHED
+    undo = last if last and not worker.ended_at and (not finished or is_recent(last)) else None
+    leases = lease_pairs(worker=worker, rng=rng, done=done)
+    return {
+        "pairs": [_lease_payload(lease, worker.project) for lease in leases],
+        "done": done,
+        "total": worker.project.judgements_per_worker,
+        "undo": str(undo.uuid) if undo else None,
+        "undo_choice": undo.choice_shown if undo else None,
+        "finished": finished,
+    }
+
+
+def empty_task(project: Project) -> dict[str, Any]:
+    """The task of someone who has judged nothing, without pairs."""
+    none: dict[str, Any] = {"pairs": [], "done": 0, "total": project.judgements_per_worker}
+    return {**none, "undo": None, "undo_choice": None, "finished": False}
+
+
+def _lease_payload(lease: Assignment, project: Project) -> dict[str, Any]:
+    return pair_payload(lease.public_id, lease.left, lease.right, project)
+
+
+def pair_payload(assignment: UUID | int, left: Item, right: Item, project: Project) -> dict[str, Any]:
+    """Build a pair for the judging page, with the id that comes back with its answer."""
+    return {
+        "assignment": str(assignment),
+        "left": item_payload(left, project),
+        "right": item_payload(right, project),
+    }
+
+
+def item_payload(item: Item, project: Project) -> dict[str, str]:
+    """Build what workers may see of an item: no key, no score, nothing about other workers."""
+    return {"text": item.text, "group": item.group if project.group_shown else ""}

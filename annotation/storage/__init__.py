@@ -1,0 +1,1 @@
+"""Writes that survive a crash: SQL of the judging path, files, and fault injection to test both."""

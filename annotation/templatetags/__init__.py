@@ -1,0 +1,1 @@
+"""Template tags used by the pages of both apps."""

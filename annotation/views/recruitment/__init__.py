@@ -1,0 +1,1 @@
+"""Pages of paid studies: recruitment settings, preparation, completion, and what platforms call."""

@@ -1,0 +1,91 @@
+"""The study passport: the plan before the first answer, and what changed since."""
+
+import json
+from typing import Any, cast
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Field, Model
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from annotation.http.access import Role, has_role, members_only
+from annotation.models import Project, StudyPassport
+from annotation.services.participation.passport import (
+    RULES,
+    changed_items,
+    get_passport,
+    is_intact,
+    list_changes,
+    plan_of,
+)
+from annotation.services.participation.recruitment import change_rules
+from annotation.views import ResearcherRequest
+
+
+class RulesForm(forms.ModelForm):
+    """The rules that the researcher writes down."""
+
+    class Meta:
+        model = StudyPassport
+        fields = RULES
+        widgets = {name: forms.Textarea(attrs={"rows": 4}) for name in RULES}
+
+
+def describe_plan(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """The entries of a plan with the labels of the settings pages."""
+    return [(field_label(name), format_value(value)) for name, value in plan.items()]
+
+
+def field_label(name: str) -> str:
+    labels = {
+        "practice": _("practice pairs"),
+        "comprehension": _("comprehension check"),
+        "n_items": _("active items"),
+        "items_sha256": _("SHA-256 of the items"),
+    }
+    if name in labels:
+        return labels[name]
+    model: type[Model] = StudyPassport if name in RULES else Project
+    return str(cast(Field, model._meta.get_field(name)).verbose_name)
+
+
+def format_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False) if value else "–"
+    return str(value) or "–"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@members_only(Role.VIEWER)
+def show(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """Show the passport; owners change its rules."""
+    is_owner = has_role(request.role, Role.OWNER)
+    if request.method == "POST" and not is_owner:
+        raise PermissionDenied
+    passport = get_passport(project)
+    form = RulesForm(request.POST if request.method == "POST" else None, instance=get_passport(project))
+    if form.is_valid():
+        change_rules(project=project, user=request.user, changes=form.cleaned_data)
+        messages.success(request, _("Saved."))
+        return redirect("annotation:passport", project.slug)
+    frozen_at = passport.frozen_at.isoformat() if passport.frozen_at else ""
+    plan = passport.content if passport.frozen_at else plan_of(project)
+    context = {
+        "project": project,
+        "passport": passport,
+        "form": form if is_owner else None,
+        "plan": describe_plan(plan),
+        "intact": is_intact(passport.content, frozen_at, passport.digest),
+        "changes": [
+            (change, field_label(change.name), format_value(change.old), format_value(change.new))
+            for change in list_changes(passport)
+        ],
+        "items_changed": bool(passport.frozen_at) and changed_items(passport),
+    }
+    return render(request, "annotation/recruitment/passport.html", context, status=422 if form.is_bound else 200)

@@ -1,0 +1,90 @@
+"""The preparation: its settings for owners, and practice and the comprehension check for workers."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from annotation.forms.preparation import ComprehensionForm, PracticeForm, PreparationForm
+from annotation.http.access import Role, get_worker, members_only
+from annotation.models import Preparation, Project, Worker
+from annotation.services.participation.preparation import (
+    MAX_ATTEMPTS,
+    answer_comprehension,
+    change_preparation,
+    complete_practice,
+    get_preparation,
+    next_practice,
+)
+from annotation.views import ResearcherRequest
+from annotation.views.judging import in_study_language
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@members_only(Role.OWNER)
+def edit(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """Show and change the practice pairs and the comprehension check."""
+    form = PreparationForm(get_preparation(project), request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        change_preparation(project=project, user=request.user, **form.cleaned_data)
+        messages.success(request, _("Saved."))
+        return redirect("annotation:preparation", project.slug)
+    context = {"project": project, "form": form}
+    return render(request, "annotation/recruitment/preparation.html", context, status=422 if form.is_bound else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_study_language
+def prepare(request: HttpRequest, project: Project) -> HttpResponse:
+    """Show the worker's next step of the preparation, or the first pair after the last step."""
+    worker = get_worker(request, project)
+    if worker is None or not worker.preparing or worker.ended_at:
+        return redirect(project.get_judging_url())
+    preparation = get_preparation(project)
+    pair = next_practice(worker, preparation)
+    if pair is None:
+        return _comprehension(request, worker, preparation)
+    return _practice(request, worker, preparation, pair)
+
+
+def _practice(request: HttpRequest, worker: Worker, preparation: Preparation, pair: dict[str, Any]) -> HttpResponse:
+    """The pair; after an answer the feedback, from which the worker goes on."""
+    form = PracticeForm(request.POST if request.method == "POST" else None)
+    choice = ""
+    if form.is_valid() and form.cleaned_data["number"] == worker.practised:
+        choice = form.cleaned_data["choice"]
+        if not choice:  # the worker has read the feedback
+            complete_practice(worker=worker, number=worker.practised, preparation=preparation)
+            return redirect("annotation:prepare", worker.project.slug)
+    context = {
+        "project": worker.project,
+        "pair": pair,
+        "number": worker.practised,
+        "total": len(preparation.practice),
+        "choice": choice,
+        "expected": choice == pair["answer"],
+    }
+    return render(request, "annotation/judging/practice.html", context)
+
+
+def _comprehension(request: HttpRequest, worker: Worker, preparation: Preparation) -> HttpResponse:
+    form = ComprehensionForm(preparation, request.POST if request.method == "POST" else None)
+    failed = False
+    if form.is_valid():
+        failed = not answer_comprehension(worker=worker, answers=form.answers(), preparation=preparation)
+        worker.refresh_from_db()
+        if not failed or worker.ended_at:
+            return redirect(worker.project.get_judging_url())
+        form = ComprehensionForm(preparation)
+    context = {
+        "project": worker.project,
+        "form": form,
+        "failed": failed,
+        "attempts_left": MAX_ATTEMPTS - worker.comprehension_attempts,
+    }
+    return render(request, "annotation/judging/comprehension.html", context, status=422 if form.is_bound else 200)

@@ -1,0 +1,75 @@
+"""An ASGI handler that runs requests in small thread pools.
+
+Django's own handler switches threads for every middleware and opens a database connection in a new thread for each
+request. Here one thread of a pool handles a request from middleware to response: fewer threads compete for the GIL
+and for SQLite's write lock, and each keeps its connection. Judging requests have their own pool, so that no page,
+import or export delays them; so have the health checks, one each.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+
+from django.core import signals
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.db import close_old_connections
+from django.urls import set_script_prefix
+
+JUDGING_PATHS = ("/judgements/", "/retractions/", "/task/")
+HEALTH_PATHS = ("/healthz", "/readyz")
+JUDGING_THREADS = 2  # one computes while the other waits for the disk; more would only wait for SQLite's lock
+PAGE_THREADS = 4  # an import or an export may occupy one for a while
+
+
+class PooledHandler(ASGIHandler):
+    def __init__(self) -> None:
+        self.load_middleware(is_async=False)
+        self.judging_pool = ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging")
+        self.page_pool = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
+        self.health_pools = {path: ThreadPoolExecutor(1, thread_name_prefix="health") for path in HEALTH_PATHS}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            body = await self.read_body(receive)
+        except RequestAborted:
+            return
+        pool = self._pool_for(scope["path"])
+        with body:
+            response = await asyncio.get_running_loop().run_in_executor(pool, self._respond, scope, body)
+            if response.streaming:
+                await self._stream(response, receive, send)
+            else:
+                await self.send_response(response, send)
+
+    def _pool_for(self, path: str) -> ThreadPoolExecutor:
+        if path.endswith(JUDGING_PATHS):
+            return self.judging_pool
+        return self.health_pools.get(path, self.page_pool)
+
+    def _respond(self, scope: Any, body: IO[bytes]) -> Any:
+        """Run middleware and view. The request signals check and release the thread's database connection."""
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=type(self), scope=scope)
+        request, error_response = self.create_request(scope, body)
+        response: Any = self.get_response(request) if request else error_response
+        response._handler_class = type(self)
+        if response.streaming:
+            close_old_connections()  # streaming may take minutes and opens its own connection
+        else:
+            response.close()
+        return response
+
+    async def _stream(self, response: Any, receive: Any, send: Any) -> None:
+        """Send the response in chunks until it ends or the client disconnects."""
+        sending = asyncio.create_task(self.send_response(response, send))
+        disconnect = asyncio.create_task(self.listen_for_disconnect(receive))
+        try:
+            await asyncio.wait([sending, disconnect], return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            sending.cancel()
+            disconnect.cancel()
+            await asyncio.gather(sending, disconnect, return_exceptions=True)
+            await asyncio.get_running_loop().run_in_executor(self.page_pool, response.close)

@@ -1,0 +1,1 @@
+"""Database backends that fail fast: Django's own, with checks that keep answers safe and requests short."""

@@ -1,0 +1,112 @@
+"""The reliability page: measures of the study with their definitions, and the items and workers that fit worst."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from modelling.models import ModelSnapshot
+from modelling.reliability import Estimate
+from modelling.training.reliability import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
+
+SHOWN_MEMBERS = 10
+LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of the page
+    "ssr": (
+        gettext_lazy("Scale separation reliability (SSR)"),
+        gettext_lazy(
+            "1 − mean(se²) / var(score): the share of the variance of the Bradley-Terry scores that is not error. "
+            "The interval treats the items as a random sample. n: items."
+        ),
+    ),
+    "separation": (
+        gettext_lazy("Separation G"),
+        gettext_lazy("√(SSR / (1 − SSR)): the spread of the scores in units of their error. n: items."),
+    ),
+    "split_half": (
+        gettext_lazy("Split-half correlation"),
+        gettext_lazy(
+            "Workers are split into two random halves 100 times; the median correlation of the scores of both halves, "
+            "with the range of 95 % of the splits. n: workers."
+        ),
+    ),
+    "split_half_spearman_brown": (
+        gettext_lazy("Split-half, Spearman-Brown"),
+        gettext_lazy("2r / (1 + r): the split-half correlation r, corrected for the size of the whole crowd."),
+    ),
+    "alpha": (
+        gettext_lazy("Krippendorff's alpha"),
+        gettext_lazy(
+            "Agreement of workers on the same pair beyond chance, nominal, first answers only; 1 is perfect, 0 is "
+            "chance. The interval is from a bootstrap over pairs. n: pairs judged by several workers."
+        ),
+    ),
+    "self_consistency": (
+        gettext_lazy("Self-consistency"),
+        gettext_lazy("How often a worker gives the same answer to the same pair again. n: repeated pairs."),
+    ),
+    "left_share": (
+        gettext_lazy("Left chosen"),
+        gettext_lazy(
+            "Share of the left item among the choices with a known side; an interval without 0.5 shows a bias. "
+            "n: judgements."
+        ),
+    ),
+    "tie_rate": (gettext_lazy("Tie rate"), gettext_lazy("Share of ties among all judgements. n: judgements.")),
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure with its definition; `reason` says why there is no estimate."""
+
+    name: str
+    label: str
+    definition: str
+    estimate: Estimate | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class MemberTable:
+    """Items or workers with the largest infit, and how many of all exceed their expected range."""
+
+    label: str
+    column: str
+    shown: list[MemberFit]
+    total: int
+    misfits: int
+
+
+@dataclass(frozen=True)
+class ReliabilityPage:
+    measures: list[Measure]
+    tables: list[MemberTable]
+
+
+def reliability_page(snapshot: ModelSnapshot) -> ReliabilityPage:
+    found = get_reliability(snapshot)
+    measures = [
+        Measure(name, str(label), str(definition), found.measures.get(name), _reason(found, name))
+        for name, (label, definition) in LABELS.items()
+    ]
+    tables = [
+        _table(_("Fit of items"), _("Item"), found.items),
+        _table(_("Fit of workers"), _("Worker"), found.workers),
+    ]
+    return ReliabilityPage(measures, [table for table in tables if table.total])
+
+
+def _reason(found: VersionReliability, name: str) -> str:
+    if found.measures.get(name):
+        return ""
+    if not found.by_worker and name not in found.measures:
+        return _("Not computed for more than %(n)d judgements.") % {"n": MAX_JUDGEMENTS}
+    if found.too_many_items(name):
+        return _("Not computed for this many linked items.")
+    return _("Not enough data.")
+
+
+def _table(label: str, column: str, members: list[MemberFit]) -> MemberTable:
+    misfits = sum(each.misfits for each in members)
+    return MemberTable(label, column, members[:SHOWN_MEMBERS], len(members), misfits)

@@ -1,0 +1,191 @@
+"""The scoreboard: how well each method predicted judgements before it was trained on them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from django.template.defaultfilters import floatformat  # rounds like the table; number_format truncates
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
+from annotation.models import Project
+from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
+from modelling.models import ScoreboardEntry
+from modelling.training.scoreboard import MetricSums, running_totals, scoreboard_totals
+
+Method = ScoreboardEntry.Method
+SIMILAR = 0.002  # mean log losses closer than this count as equal
+COLOURS = {Method.PERSONAL: "--c1", Method.CONSENSUS: "--c2", Method.GPPL: "--c3", Method.BRADLEY_TERRY: "--c5"}
+SYMBOLS = {Method.PERSONAL: "circle", Method.CONSENSUS: "square", Method.GPPL: "diamond", Method.BRADLEY_TERRY: "x"}
+DASHES = {Method.PERSONAL: "solid", Method.CONSENSUS: "dash", Method.GPPL: "dot", Method.BRADLEY_TERRY: "dashdot"}
+LEGEND_BELOW = {"orientation": "h", "y": -0.4, "yanchor": "top"}
+MAX_VERSIONS = 200  # in the figure and its table; the sums still include the versions left out
+
+
+@dataclass(frozen=True)
+class MethodScore:
+    """One method's row. Losses are means per judgement; smaller is better."""
+
+    method: str
+    judgements: int
+    percent_right: float | None
+    log_loss: float
+    brier: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    summary: str
+    rows: list[MethodScore]
+    figures: list[Figure]
+
+
+def scoreboard(project: Project, upto: int) -> Scoreboard | None:
+    """All methods over the versions up to this one, smallest log loss first; None before the first judgement."""
+    versions = running_totals(project, upto)
+    sums = _nonempty(versions[-1][1]) if versions else {}
+    if not sums:
+        return None
+    losses = {method: each.log_loss / each.labels for method, each in sums.items()}
+    best = min(losses.values())
+    rows = [_row(method, sums[method], losses[method] == best) for method in sorted(losses, key=lambda m: losses[m])]
+    figures = [losses_figure(versions), calibration_figure(sums)]
+    return Scoreboard(_summary(sums, losses), rows, figures)
+
+
+def accuracy_summary(project: Project, upto: int) -> str:
+    """Accuracy of the personal model and of the consensus on new judgements; empty before there are any."""
+    sums = _nonempty(scoreboard_totals(project, upto))
+    shares = [sums[method].accuracy for method in (Method.PERSONAL, Method.CONSENSUS) if method in sums]
+    if len(shares) < 2 or None in shares:
+        return ""
+    own, crowd = (floatformat(100 * (share or 0.0), 0) for share in shares)
+    return _("The personal model predicted %(own)s %% of new judgements correctly, the consensus %(crowd)s %%.") % {
+        "own": own,
+        "crowd": crowd,
+    }
+
+
+def _nonempty(sums: dict[str, MetricSums]) -> dict[str, MetricSums]:
+    return {method: each for method, each in sums.items() if each.labels}
+
+
+def _row(method: str, sums: MetricSums, best: bool) -> MethodScore:
+    right = None if sums.accuracy is None else 100 * sums.accuracy
+    label = str(Method(method).label)
+    return MethodScore(label, sums.labels, right, sums.log_loss / sums.labels, sums.brier / sums.labels, best)
+
+
+def _summary(sums: dict[str, MetricSums], losses: dict[str, float]) -> str:
+    """Whether modelling individual workers improves predictions."""
+    personal = sums.get(Method.PERSONAL)
+    if personal is None or personal.accuracy is None:
+        return _("All new judgements so far are ties, so accuracy cannot be computed.")
+    own = losses[Method.PERSONAL]
+    gain = min((loss for method, loss in losses.items() if method != Method.PERSONAL), default=own) - own
+    numbers = {
+        "right": floatformat(100 * personal.accuracy, 1),
+        "labels": number_format(personal.decided, force_grouping=True),
+    }
+    accuracy = _("The personal model predicted %(right)s %% of %(labels)s new judgements correctly.") % numbers
+    if gain > SIMILAR:
+        verdict = _("It has the smallest log loss: modelling individual workers helps.")
+    elif gain < -SIMILAR:
+        verdict = _("Another method has a smaller log loss: so far, modelling individual workers does not help.")
+    else:
+        verdict = _("Its log loss is close to the next best: so far, modelling individual workers helps little.")
+    return f"{accuracy} {verdict}"
+
+
+def losses_figure(versions: list[tuple[int, dict[str, MetricSums]]]) -> Figure:
+    """Each method's mean log loss over all judgements up to each version."""
+    kept_indices = np.unique(np.linspace(0, len(versions) - 1, min(MAX_VERSIONS, len(versions))).astype(int))
+    kept = [versions[index] for index in kept_indices]
+    methods = _methods(kept[-1][1])
+    traces: list[Trace] = [
+        {
+            "type": "scatter",
+            "mode": "lines" if len(kept) > 1 else "markers",
+            "x": [number for number, _sums in kept],
+            "y": [_mean_loss(sums[method]) for _number, sums in kept],
+            "name": str(method.label),
+            "line": {"color": COLOURS[method], "dash": DASHES[method]},
+            "marker": {"color": COLOURS[method], "symbol": SYMBOLS[method]},
+        }
+        for method in methods
+    ]
+    layout = {"xaxis": axis(_("Version"), type="category"), "yaxis": axis(_("Mean log loss")), "legend": LEGEND_BELOW}
+    table = FigureTable(
+        [_("Version"), *(str(method.label) for method in methods)],
+        [[number, *(_mean_loss(sums[method]) for method in methods)] for number, sums in kept],
+    )
+    description = _("Mean log loss per judgement up to version %(number)d: %(losses)s. Smaller is better.") % {
+        "number": kept[-1][0],
+        "losses": ", ".join(f"{method.label} {_mean_loss(kept[-1][1][method])}" for method in methods),
+    }
+    return Figure("losses", _("Log loss by version"), description, traces, layout, 360, table)
+
+
+def calibration_figure(sums: dict[str, MetricSums]) -> Figure:
+    """Observed frequency against predicted probability in ten bins, for every method."""
+    methods = _methods(sums)
+    diagonal = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [0, 1],
+        "y": [0, 1],
+        "name": _("perfect calibration"),
+        "line": {"color": "--edge", "dash": "dash", "width": 1},
+        "hoverinfo": "skip",
+    }
+    rows = [[str(method.label), *row] for method in methods for row in _bins(sums[method])]
+    description = _("Observed frequency against predicted probability. Mean difference: %(gaps)s.") % {
+        "gaps": ", ".join(
+            _("%(method)s %(gap).1f points") % {"method": method.label, "gap": 100 * calibration_gap(sums[method])}
+            for method in methods
+        )
+    }
+    layout = {
+        "xaxis": axis(_("Predicted probability"), range=[0, 1]),
+        "yaxis": axis(_("Observed frequency"), range=[0, 1]),
+        "legend": LEGEND_BELOW,
+    }
+    table = FigureTable([_("Method"), _("Predicted probability"), _("Observed frequency"), _("Judgements")], rows)
+    traces = [diagonal, *(_curve(method, sums[method]) for method in methods)]
+    return Figure("calibration", _("Calibration"), description, traces, layout, 360, table)
+
+
+def calibration_gap(sums: MetricSums) -> float:
+    """Mean absolute difference of predicted and observed frequency, weighted by the judgements in each bin."""
+    gaps = (abs(predicted - observed) for _labels, predicted, observed in sums.calibration)
+    return sum(gaps) / sums.labels if sums.labels else 0.0
+
+
+def _methods(sums: dict[str, MetricSums]) -> list[Method]:
+    return [method for method in Method if sums.get(method, MetricSums()).labels]
+
+
+def _mean_loss(sums: MetricSums) -> float | None:
+    return None if sums.mean_log_loss is None else round(sums.mean_log_loss, 4)
+
+
+def _bins(sums: MetricSums) -> Iterable[list[float]]:
+    """Mean prediction, observed frequency and number of judgements of each non-empty bin."""
+    for labels, predicted, observed in sums.calibration:
+        if labels:
+            yield [*rounded((predicted / labels, observed / labels)), labels]
+
+
+def _curve(method: Method, sums: MetricSums) -> Trace:
+    predicted, observed, labels = zip(*_bins(sums), strict=True)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(predicted),
+        "y": list(observed),
+        "text": [_("%(n)d judgements") % {"n": n} for n in labels],
+        "name": str(method.label),
+        "line": {"color": COLOURS[method], "dash": DASHES[method]},
+        "marker": {"color": COLOURS[method], "symbol": SYMBOLS[method], "size": 7},
+    }

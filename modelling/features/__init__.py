@@ -1,0 +1,1 @@
+"""Feature extraction: texts and questionnaire answers become vectors."""

@@ -1,0 +1,24 @@
+"""Reliability of pairwise judgements as comparative judgement reports it; numpy and scipy only."""
+
+from .agreement import krippendorff_alpha, self_consistency
+from .answers import Answers
+from .estimates import Estimate, share, wilson_interval
+from .scale import Fit, Scale, fit_scale, fit_statistics, separation, separation_reliability
+from .split_half import spearman_brown, split_half
+
+__all__ = [
+    "Answers",
+    "Estimate",
+    "Fit",
+    "Scale",
+    "fit_scale",
+    "fit_statistics",
+    "krippendorff_alpha",
+    "self_consistency",
+    "separation",
+    "separation_reliability",
+    "share",
+    "spearman_brown",
+    "split_half",
+    "wilson_interval",
+]

@@ -1,0 +1,32 @@
+"""A number with its 95 % interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+Z_95 = 1.96  # standard deviations on either side of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its interval where there is one, and the number of units it is computed from."""
+
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+def wilson_interval(p: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of Wilson of a share p of n."""
+    if not n:
+        return 0.0, 1.0
+    z2 = Z_95**2 / n
+    centre, half = p + z2 / 2, Z_95 * sqrt(p * (1 - p) / n + z2 / (4 * n))
+    return max(0.0, (centre - half) / (1 + z2)), min(1.0, (centre + half) / (1 + z2))
+
+
+def share(k: float, n: int) -> Estimate | None:
+    """k of n with its interval; None without any."""
+    return Estimate(k / n, n, *wilson_interval(k / n, n)) if n else None

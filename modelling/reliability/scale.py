@@ -1,0 +1,125 @@
+"""Bradley-Terry scores with standard errors, separation reliability, and infit and outfit.
+
+Davidson's model of ties: P(a, b, tie) is proportional to e^f_a, e^f_b, nu e^((f_a + f_b) / 2), as in the function btm
+of the R package sirt. Scores are centred within each part of the comparison graph, since no judgement relates parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.stats import chi2
+
+from modelling.baselines import BradleyTerry
+from modelling.crowdgppl import PairwiseLabels
+from modelling.crowdgppl.arrays import FloatArray, IntArray
+
+from .answers import Answers, centre
+from .estimates import Z_95, Estimate
+
+RIDGE = 0.1  # precision of the prior: keeps the score of an item finite that won or lost every time
+MAX_PART = 2000  # items whose information matrix is inverted
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Centred scores of all items, their standard errors and log nu; no errors if a part has too many items."""
+
+    scores: FloatArray
+    errors: FloatArray | None
+    log_nu: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Mean squares per item or worker; the 95 % range of infit is what the model expects. NaN without judgements."""
+
+    infit: FloatArray
+    outfit: FloatArray
+    low: FloatArray
+    high: FloatArray
+    n: IntArray
+
+
+def fit_scale(answers: Answers) -> Scale:
+    """Fit by penalised maximum likelihood."""
+    labels = PairwiseLabels(np.zeros_like(answers.a), answers.a, answers.b, answers.y, answers.count)
+    model = BradleyTerry(ridge=RIDGE).fit(labels, n_items=answers.n_items)
+    scores, log_nu = centre(model.scores, answers.parts), float(model.tie_rate[0])
+    return Scale(scores, standard_errors(answers, model.scores, log_nu), log_nu)
+
+
+def standard_errors(answers: Answers, scores: FloatArray, log_nu: float) -> FloatArray | None:
+    """Errors of the centred scores from the inverse information matrix of each part, given the tie rate.
+
+    The information is a graph Laplacian L plus the ridge r, so C (L + rI)^-1 C = (L + rI)^-1 - 11' / (n r), where C
+    centres the n scores of the part.
+    """
+    if np.bincount(answers.parts).max(initial=0) > MAX_PART:
+        return None
+    a, b = answers.pair_items
+    variance = moments(scores[a] - scores[b], log_nu)[1]
+    weight = np.bincount(answers.pair, answers.count, len(a)) * variance
+    errors = np.zeros(answers.n_items)
+    for part in np.unique(answers.parts):
+        items, rows = np.flatnonzero(answers.parts == part), answers.parts[a] == part
+        i, j = np.searchsorted(items, a[rows]), np.searchsorted(items, b[rows])
+        L = np.zeros((len(items), len(items)))
+        L[i, j] = L[j, i] = -weight[rows]
+        L -= np.diag(L.sum(axis=0))
+        inverse = linalg.inv(L + RIDGE * np.eye(len(items)))
+        errors[items] = np.sqrt(np.maximum(np.diag(inverse) - 1.0 / (len(items) * RIDGE), 0.0))
+    return errors
+
+
+def moments(difference: FloatArray, log_nu: FloatArray | float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean, variance and fourth central moment of an answer y, by the difference of both scores."""
+    half = difference / 2.0
+    top = np.maximum(np.abs(half), log_nu)
+    win, loss, tie = np.exp(half - top), np.exp(-half - top), np.exp(log_nu - top)
+    total = win + loss + tie
+    win, loss, tie = win / total, loss / total, tie / total
+    mean = win + tie / 2
+    powers = [win * (1 - mean) ** k + loss * mean**k + tie * (0.5 - mean) ** k for k in (2, 4)]
+    return mean, powers[0], powers[1]
+
+
+def separation_reliability(scale: Scale, parts: IntArray) -> Estimate | None:
+    """SSR = 1 - mean(se^2) / var(score), not clipped at 0.
+
+    The interval takes the items for a sample from a normal distribution: (n - 1) var(score) is then chi-squared.
+    """
+    freedom = len(parts) - len(np.unique(parts))
+    variance = float((scale.scores**2).sum()) / max(freedom, 1)
+    if scale.errors is None or freedom < 1 or not variance > 0:
+        return None
+    ratio = float((scale.errors**2).mean()) / variance
+    high, low = (1.0 - ratio * float(chi2.ppf(q, freedom)) / freedom for q in (0.025, 0.975))
+    return Estimate(1.0 - ratio, len(parts), low, high)
+
+
+def separation(reliability: Estimate) -> Estimate:
+    """G = sqrt(SSR / (1 - SSR)): true spread of the scores in units of their error; 0 for a negative SSR."""
+
+    def ratio(value: float | None) -> float:
+        clipped = max(value or 0.0, 0.0)
+        return float(np.sqrt(clipped / (1.0 - clipped)))
+
+    return Estimate(ratio(reliability.value), reliability.n, ratio(reliability.low), ratio(reliability.high))
+
+
+def fit_statistics(answers: Answers, scale: Scale, members: list[IntArray], size: int) -> Fit:
+    """Infit and outfit of each member; `members` holds an item or a worker of each answer, or both of its items."""
+    mean, variance, fourth = moments(scale.scores[answers.a] - scale.scores[answers.b], scale.log_nu)
+    squares = (answers.y - mean) ** 2
+
+    def total(values: FloatArray) -> FloatArray:
+        return np.sum([np.bincount(each, answers.count * values, size) for each in members], axis=0)
+
+    n, information = total(np.ones(len(mean))), total(variance)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        infit, outfit = total(squares) / information, total(squares / variance) / n
+        half = Z_95 * np.sqrt(total(fourth - variance**2)) / information
+    return Fit(infit, outfit, np.maximum(1.0 - half, 0.0), 1.0 + half, n.astype(np.int64))

@@ -1,0 +1,1 @@
+"""Simulated workers over HTTP, and the demo study with its crowd."""

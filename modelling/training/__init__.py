@@ -1,0 +1,1 @@
+"""Training: read rows into arrays, fit a model to them, and store it as a snapshot."""

@@ -1,0 +1,93 @@
+"""One fit of crowdGPPL: settings and inputs in, a fitted estimator out. No rows are written and no clock is read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modelling.crowdgppl import CrowdGPPL, LabelStore, PairwiseLabels, WeightedSum
+from modelling.features.text import TextFeatures
+from modelling.features.traits import TraitFeatures
+from modelling.training.inputs import Inputs, InputSummary
+from modelling.training.settings import ModelSettings, item_kernel
+
+Progress = Callable[..., None]  # stage, iteration, largest number of iterations, change
+BATCH_LABELS = 40_000  # studies with more labels are fitted in mini-batches of about this many
+
+
+@dataclass(frozen=True)
+class ItemFeatures:
+    """Feature vectors of the items and the kernel over them; without a kernel, items are independent."""
+
+    features: TextFeatures
+    X: NDArray[np.float64]
+    kernel: WeightedSum | None
+
+    @property
+    def kernel_inputs(self) -> NDArray[np.float64] | None:
+        """What an estimator with this kernel takes as X_items."""
+        return self.X if self.kernel else None
+
+
+def build_item_features(inputs: InputSummary, settings: ModelSettings) -> ItemFeatures:
+    texts, numbers = [item.text for item in inputs.items], numeric_columns(inputs)
+    features = TextFeatures().fit(texts, numeric=numbers)
+    X = features.transform(texts, numeric=numbers)
+    return ItemFeatures(features, X, item_kernel(settings.kernel, features.blocks))
+
+
+def build_trait_features(inputs: InputSummary, settings: ModelSettings) -> TraitFeatures:
+    """The encoding of questionnaire answers; without columns if the settings do not use them."""
+    return TraitFeatures().fit([worker.traits for worker in inputs.workers] if settings.traits else [])
+
+
+def numeric_columns(inputs: InputSummary) -> np.ndarray | None:
+    """The researcher's numeric columns that all items have."""
+    names = set.intersection(*(set(item.features) for item in inputs.items)) if inputs.items else set()
+    if not names:
+        return None
+    return np.array([[float(item.features[name]) for name in sorted(names)] for item in inputs.items])
+
+
+def build_estimator(settings: ModelSettings, kernel: WeightedSum | None, progress: Progress | None = None) -> CrowdGPPL:
+    """An unfitted estimator with the project's settings."""
+    model = CrowdGPPL(
+        n_components=settings.n_components,
+        item_kernel=kernel,
+        batch_labels=BATCH_LABELS,
+        reliability=settings.reliability,
+        random_state=settings.seed,
+    )
+    report_iterations(model, progress)
+    return model
+
+
+def report_iterations(model: CrowdGPPL, progress: Progress | None, stage: str = "fit") -> None:
+    """Pass each iteration of the model's fits and updates on to `progress`."""
+    if progress is None:
+        model.progress = None
+        return
+    model.progress = lambda step: progress(stage, int(step["iteration"]), int(step["most"]), float(step["change"]))
+
+
+def fit(
+    inputs: InputSummary,
+    settings: ModelSettings,
+    progress: Progress | None = None,
+    labels: PairwiseLabels | LabelStore | None = None,
+) -> tuple[CrowdGPPL, TextFeatures, TraitFeatures]:
+    """Fit from scratch; return the estimator and the features of texts and workers.
+
+    `labels` are those of the inputs in memory or in a store; by default the inputs hold them.
+    """
+    if labels is None and isinstance(inputs, Inputs):
+        labels = inputs.labels
+    if labels is None:
+        raise ValueError("There are no labels to learn from.")
+    items, traits = build_item_features(inputs, settings), build_trait_features(inputs, settings)
+    model = build_estimator(settings, items.kernel, progress)
+    X_users = traits.transform([worker.traits for worker in inputs.workers])
+    sizes = {"n_items": len(inputs.items), "n_users": len(inputs.workers)}
+    model.fit(labels, X_items=items.kernel_inputs, X_users=X_users if X_users.any() else None, **sizes)
+    return model, items.features, traits

@@ -1,0 +1,1 @@
+"""The background process: leases, the loop, one update, and queued jobs."""

@@ -1,0 +1,31 @@
+"""Background jobs: rows of `Job` subclasses, run by the updater when no project needs an update."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from modelling.models import Job
+from modelling.updater import leases
+
+UNEXPECTED = gettext_noop("Something went wrong on the server. Nothing was changed; the server's log has the details.")
+
+State = Job.State
+J = TypeVar("J", bound=Job)
+
+
+def claim_job(kind: type[J], owner: str, is_ready: Callable[[J], bool] = lambda job: True) -> J | None:
+    """Lease the oldest unfinished job of this kind that is ready."""
+    unfinished = kind._default_manager.filter(state__in=[State.WAITING, State.RUNNING])
+    for job in unfinished.filter(leases.free_leases()).select_related("project").order_by("requested_at", "pk"):
+        if is_ready(job) and leases.claim(unfinished, job, owner, state=State.RUNNING):
+            return job
+    return None
+
+
+def fail_job(job: Job, message: str) -> None:
+    """End a job with a message, unless another process has claimed it."""
+    with suppress(leases.LeaseLost):
+        leases.release(job, state=State.FAILED, message=message, ended_at=timezone.now(), progress={})

@@ -1,0 +1,56 @@
+"""One pass of the updater, as run by the `update_models` command and by the Celery task."""
+
+import time
+from typing import NamedTuple
+
+from django.utils import timezone
+
+from annotation.importing.background import continue_imports
+from annotation.services.retention import delete_old_logins, erase_worker_data, idle_projects
+from modelling.exports.jobs import run_export_job
+from modelling.models import ModelSnapshot
+from modelling.updater.long_updates import LongUpdates, takes_long
+from modelling.updater.project_removal import remove_one
+from modelling.updater.settings_search import search_one
+from modelling.updater.update import update_one
+from modelling.updater.update_state import ReportProgress
+from modelling.webhooks.delivery import deliver_one
+
+MAINTENANCE_SECONDS = 3600.0
+_last_maintenance = 0.0  # of this process, by the monotonic clock
+
+
+class LoopResult(NamedTuple):
+    version: ModelSnapshot | None
+    worked: bool
+
+
+def run_once(owner: str, report: ReportProgress | None = None, long_updates: LongUpdates | None = None) -> LoopResult:
+    """Update one project, deliver a message, remove deleted rows, continue an import; if nothing was due, run a job.
+
+    With `long_updates` a child process does what takes long, and this process only what is short.
+    """
+    run_maintenance()
+    if long_updates is not None and long_updates.start_next(owner):
+        return LoopResult(None, True)
+
+    def update() -> ModelSnapshot | None:
+        return update_one(owner, report=report, accept=lambda state: long_updates is None or not takes_long(state))
+
+    version = update()
+    helped = [deliver_one(owner), remove_one(), continue_imports()]
+    if version is not None or any(helped):
+        return LoopResult(version, True)
+    return LoopResult(None, run_export_job(owner, update) or search_one(owner, long_updates))
+
+
+def run_maintenance() -> None:
+    """Erase what has reached the end of its retention period, once an hour per process."""
+    global _last_maintenance
+    if _last_maintenance and time.monotonic() - _last_maintenance < MAINTENANCE_SECONDS:
+        return
+    _last_maintenance = time.monotonic()
+    now = timezone.now()
+    for project in idle_projects(now):
+        erase_worker_data(project)
+    delete_old_logins(now)

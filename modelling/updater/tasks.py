@@ -1,0 +1,70 @@
+"""The updater as a Celery task, for several machines.
+
+Hints may be lost, duplicated or late: what needs an update is computed from rows, and a periodic sweep finds the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING
+
+from celery import Celery, shared_task
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+if TYPE_CHECKING:
+    from modelling.updater.long_updates import LongUpdates
+
+log = logging.getLogger("concord.tasks")
+
+TASK = "modelling.updater.tasks.bring_up_to_date"
+HINT_EXPIRES = 30  # seconds
+
+_sender = ThreadPoolExecutor(1, thread_name_prefix="hints")  # a request never waits for Redis
+_pending: set[int] = set()
+
+
+@shared_task(name=TASK, ignore_result=True)
+def bring_up_to_date() -> int:
+    """Run the updater until nothing is left to do; return the number of published versions."""
+    from threadpoolctl import threadpool_limits
+
+    from modelling.updater.leases import process_owner, record_heartbeat, release_dead_leases
+    from modelling.updater.loop import run_once
+    from modelling.updater.startup import allocate_blas_buffers
+
+    allocate_blas_buffers()
+    record_heartbeat()
+    release_dead_leases()
+    owner, published = process_owner(), 0
+    with threadpool_limits(1):
+        while (result := run_once(owner, long_updates=long_updates())).worked:
+            published += result.version is not None
+            record_heartbeat()
+    return published
+
+
+@cache
+def long_updates() -> LongUpdates:
+    """The child process of this worker process, which goes on when the task that started it ends."""
+    from modelling.updater.long_updates import LongUpdates
+
+    return LongUpdates()
+
+
+def wake_updater(project_id: int) -> None:
+    """Send a hint that a judgement was committed. Neither fails nor blocks."""
+    if project_id not in _pending:
+        _pending.add(project_id)
+        _sender.submit(_send, project_id)
+
+
+def _send(project_id: int) -> None:
+    _pending.discard(project_id)
+    queue: Celery = import_string(settings.TASK_QUEUE)
+    try:
+        queue.send_task(TASK, expires=HINT_EXPIRES, retry=False)
+    except Exception as error:  # a lost hint is no failure: the sweep runs every few seconds
+        log.warning("no hint could be sent: %s", type(error).__name__)

@@ -1,0 +1,1 @@
+"""Views, forms and URLs of the model's pages, and live updates over WebSockets."""

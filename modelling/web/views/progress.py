@@ -1,0 +1,12 @@
+"""The progress page."""
+
+from django.http import HttpRequest
+
+from modelling.dashboards.common.freshness import Freshness
+from modelling.dashboards.progress import progress_page
+from modelling.web.views.dashboard import Context, dashboard
+
+
+@dashboard("progress/progress.html")
+def progress(request: HttpRequest, freshness: Freshness) -> Context:
+    return {"page": progress_page(freshness)}

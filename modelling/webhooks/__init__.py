@@ -1,0 +1,1 @@
+"""Signed notifications to other servers."""

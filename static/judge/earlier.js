@@ -1,0 +1,10 @@
+// Pages for people whom this browser does not know: name the unsent answers of an earlier participation.
+
+import { renewOfflinePage } from "./offline.js";
+import { createStore } from "./store.js";
+
+const notice = document.getElementById("earlier-answers");
+const count = createStore(notice.dataset.store).orphanedCount();
+notice.textContent = notice.dataset.text.replace("{n}", count);
+notice.hidden = !count;
+renewOfflinePage();

@@ -1,0 +1,32 @@
+// Pages without a pair (thank you, not open): send the answers stored on this device and show how many are left.
+
+import { renewOfflinePage } from "./offline.js";
+import { createSender } from "./sender.js";
+import { createStore } from "./store.js";
+
+const notice = document.getElementById("unsent-notice");
+const store = createStore(notice.dataset.store);
+
+const show = () => {
+  const count = store.entries().length;
+  notice.hidden = !count;
+  notice.textContent = notice.dataset.text.replace("{n}", count);
+};
+
+const settled = () => {
+  if (store.entries().length) show();
+  else window.location.reload(); // the page shows the number of saved answers
+};
+
+const sender = createSender({
+  store,
+  name: notice.dataset.store,
+  urls: { judgement: notice.dataset.submit, retraction: notice.dataset.retract, task: notice.dataset.task },
+  csrf: notice.dataset.csrf,
+  callbacks: { settled, task: show, stopped: show, waiting: show },
+});
+
+show();
+renewOfflinePage();
+if (store.entries().length) sender.send();
+window.addEventListener("online", sender.send);

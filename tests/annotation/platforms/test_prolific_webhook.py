@@ -1,0 +1,142 @@
+"""Prolific's webhook: forged messages are refused, repeated ones change nothing, the newest status counts."""
+
+import json
+import time
+from random import Random
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from annotation import services
+from annotation.models import PlatformEvent, PlatformIdentity, Project, Worker
+from annotation.platforms.prolific_webhook import sign
+from annotation.services.retention import erase_worker_data
+from tests.annotation.platforms.studies import PID, SESSION, STUDY, join, link, recruit
+from tests.concurrency import run_concurrently
+
+pytestmark = pytest.mark.django_db
+SECRET = "a secret of the workspace"
+ADDRESS = "/hooks/prolific/pets/"
+
+
+def post(status: str, *, at: float | None = None, event: str = "e1", secret: str = SECRET, **changes: Any) -> Any:
+    """Send a status as Prolific does."""
+    message = {"event_type": "submission.status.change", "resource_id": SESSION, "status": status} | changes
+    body, timestamp = json.dumps(message, indent=1), str(at or time.time())
+    headers = {
+        "X-Prolific-Request-Timestamp": timestamp,
+        "X-Prolific-Request-Signature": sign(secret, timestamp, body.encode()),
+        "X-Event-Id": event,
+    }
+    return Client().post(ADDRESS, body, content_type="application/json", headers=headers)
+
+
+@pytest.fixture
+def worker(project: Project, client: Client) -> Worker:
+    """A worker who arrived from Prolific; each pair is for one worker."""
+    recruit(project, webhook_secret=SECRET)
+    Project.objects.filter(pk=project.pk).update(redundancy=1)
+    join(client, link(project))
+    return Worker.objects.select_related("project").get()
+
+
+@pytest.mark.parametrize("status", ["RETURNED", "TIMED-OUT", "REJECTED"])
+def test_the_pairs_of_a_worker_who_left_go_to_others(worker: Worker, rng: Random, status: str) -> None:
+    held = {(lease.item_lo_id, lease.item_hi_id) for lease in services.lease_pairs(worker=worker, rng=rng)}
+    assert post(status).json() == {"recorded": True}
+    others = [services.enrol(project=worker.project) for _ in range(2)]
+    leased = [lease for other in others for lease in services.lease_pairs(worker=other, rng=rng)]
+    assert held <= {(lease.item_lo_id, lease.item_hi_id) for lease in leased}
+
+
+def test_a_returned_task_ends_the_participation_until_a_new_session(worker: Worker, client: Client) -> None:
+    post("RETURNED")
+    worker.refresh_from_db()
+    assert (worker.state, worker.outcome) == ("finished", "returned")
+    client.get(link(worker.project, SESSION_ID="9d" * 12))
+    assert client.get("/s/pets/").context["task"]["pairs"]
+
+
+def test_a_worker_who_was_too_slow_may_still_finish(worker: Worker, client: Client) -> None:
+    post("TIMED-OUT")
+    worker.refresh_from_db()
+    assert (worker.state, worker.outcome) == ("active", "")
+    assert PlatformIdentity.objects.get().status == "TIMED_OUT"
+
+
+def test_a_repeated_event_is_acknowledged_and_stored_once(worker: Worker) -> None:
+    now = time.time()
+    answers = [post("TIMED-OUT", at=now) for _ in range(3)]
+    assert [answer.json()["recorded"] for answer in answers] == [True, False, False]
+    assert PlatformEvent.objects.count() == 1
+
+
+def test_the_status_that_was_sent_last_counts_in_any_order(worker: Worker) -> None:
+    now = time.time()
+    post("APPROVED", at=now, event="e2")
+    post("AWAITING REVIEW", at=now - 60, event="e1")
+    assert PlatformIdentity.objects.get().status == "APPROVED"
+    assert PlatformEvent.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"secret": "another"}, {"at": time.time() - 4 * 86400}, {"at": time.time() + 4 * 86400}],
+    ids=["forged", "late", "from the future"],
+)
+def test_a_forged_or_outdated_message_changes_nothing(worker: Worker, changes: Any) -> None:
+    assert post("RETURNED", **changes).status_code == 403
+    assert not PlatformEvent.objects.exists()
+    worker.refresh_from_db()
+    assert worker.state == "active"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"event_type": "submission.status.change"}', b"\xff"])
+def test_an_unreadable_message_is_refused(worker: Worker, body: bytes) -> None:
+    timestamp = str(time.time())
+    headers = {
+        "X-Prolific-Request-Timestamp": timestamp,
+        "X-Prolific-Request-Signature": sign(SECRET, timestamp, body),
+    }
+    assert Client().post(ADDRESS, body, content_type="application/json", headers=headers).status_code == 403
+
+
+def test_an_event_about_something_else_is_acknowledged(worker: Worker) -> None:
+    assert post("ACTIVE", event_type="study.status.change").json() == {"recorded": False}
+
+
+def test_an_event_about_an_unknown_submission_is_only_stored(worker: Worker) -> None:
+    assert post("RETURNED", resource_id="0" * 24).json() == {"recorded": True}
+    worker.refresh_from_db()
+    assert worker.state == "active"
+
+
+def test_erasing_a_worker_erases_what_the_platform_reported(worker: Worker) -> None:
+    post("TIMED-OUT")
+    services.erase_worker(worker=worker, user=None)
+    assert not PlatformEvent.objects.exists()
+
+
+def test_retention_erases_what_the_platform_reported(worker: Worker) -> None:
+    post("RETURNED", resource_id="0" * 24)
+    erase_worker_data(worker.project)
+    assert not PlatformEvent.objects.exists()
+
+
+def test_without_a_secret_there_is_no_address(project: Project) -> None:
+    recruit(project)
+    assert post("RETURNED").status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_the_same_event_ten_times_at_once_is_stored_once(project: Project) -> None:
+    recruit(project, webhook_secret=SECRET)
+    services.enrol(project=project, platform="prolific", external_id=PID)
+    PlatformIdentity.objects.update(study_id=STUDY, session_id=SESSION)
+    now = time.time()
+    answers = run_concurrently([lambda: post("RETURNED", at=now).json()["recorded"]] * 10)
+    assert sorted(answers) == [False] * 9 + [True]
+    assert Worker.objects.get().outcome == "returned"

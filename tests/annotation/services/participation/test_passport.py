@@ -1,0 +1,95 @@
+"""The study passport: frozen before the first answer, and honest about every later change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from annotation import services
+from annotation.models import Item, Project, StudyPassport, User, Worker
+from annotation.services.participation.passport import export_passport, is_intact
+from modelling.exports.reproduce import check_passport
+
+pytestmark = pytest.mark.django_db
+PAGE = "/projects/pets/passport/"
+RULES = {"exclusion_rules": "Leave out workers who failed two checks.", "stop_rule": "Stop at 400 judgements."}
+
+
+@pytest.fixture
+def olga(project: Project, owner: User, log_in: Callable[[User], Client]) -> Client:
+    """The owner, who has written down the rules and opened the study."""
+    client = log_in(owner)
+    Project.objects.update(state="draft")
+    client.post(PAGE, RULES)
+    client.post("/projects/pets/state/", {"state": "open"})
+    project.refresh_from_db()
+    return client
+
+
+def archived(project: Project) -> dict[str, Any]:
+    found = export_passport(project, timezone.now())
+    assert found is not None
+    return found
+
+
+def test_opening_freezes_the_plan_with_a_hash(olga: Client, project: Project) -> None:
+    passport = StudyPassport.objects.get()
+    assert passport.content["question"] == project.question
+    assert passport.content["stop_rule"] == RULES["stop_rule"]
+    assert passport.content["n_items"] == 7
+    assert is_intact(passport.content, passport.frozen_at.isoformat(), passport.digest)
+    page = olga.get(PAGE).content.decode()
+    assert "The hash matches the plan." in page
+    assert "Nothing was changed." in page
+    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 0}
+
+
+def test_a_rule_changed_after_the_first_answer_is_visible_everywhere(
+    olga: Client, project: Project, worker: Worker, judge: Any
+) -> None:
+    judge(worker)
+    frozen = StudyPassport.objects.get()
+    olga.post(PAGE, RULES | {"exclusion_rules": "Leave out everyone who disagrees."})
+    olga.post("/projects/pets/state/", {"state": "paused"})
+    olga.post("/projects/pets/state/", {"state": "open"})
+    now = StudyPassport.objects.get()
+    assert (now.content, now.digest, now.frozen_at) == (frozen.content, frozen.digest, frozen.frozen_at)
+    page = olga.get(PAGE).content.decode()
+    assert "Leave out everyone who disagrees." in page
+    assert RULES["exclusion_rules"] in page
+    exported = archived(project)
+    assert [(change["name"], change["old"]) for change in exported["changes"]] == [
+        ("exclusion_rules", RULES["exclusion_rules"])
+    ]
+    assert check_passport(exported) == {"passport": "verified", "passport_changes": 1}
+
+
+def test_opening_again_before_the_first_answer_freezes_the_new_plan(olga: Client, project: Project) -> None:
+    olga.post("/projects/pets/state/", {"state": "paused"})
+    services.change_project(project=Project.objects.get(slug="pets"), user=None, changes={"redundancy": 9})
+    olga.post("/projects/pets/state/", {"state": "open"})
+    assert StudyPassport.objects.get().content["redundancy"] == 9
+    assert archived(project)["changes"] == []
+
+
+def test_changed_items_are_pointed_out(olga: Client, project: Project) -> None:
+    Item.objects.filter(key="cats-1").update(active=False)
+    assert "no longer those of the plan" in olga.get(PAGE).content.decode()
+
+
+def test_a_changed_plan_does_not_match_its_hash(olga: Client, project: Project) -> None:
+    exported = archived(project)
+    exported["content"]["stop_rule"] = "Stop when I like the result."
+    assert check_passport(exported)["passport"] == "damaged"
+    StudyPassport.objects.update(content=exported["content"])
+    assert "The hash does not match" in olga.get(PAGE).content.decode()
+
+
+def test_a_study_with_answers_is_not_frozen_afterwards(project: Project, worker: Worker, judge: Any) -> None:
+    judge(worker)
+    services.change_project(project=project, user=None, changes={"state": "paused"})
+    services.change_project(project=project, user=None, changes={"state": "open"})
+    assert not StudyPassport.objects.exclude(frozen_at=None).exists()
+    assert export_passport(project, timezone.now()) is None

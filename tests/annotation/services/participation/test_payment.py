@@ -1,0 +1,151 @@
+"""Time and money, the pilot, and the lists for the platforms."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from annotation import services
+from annotation.models import AttentionCheck, PlatformIdentity, Project, User, Worker
+from annotation.services.participation.funnel import count_stages, opening_checklist
+from annotation.services.participation.outcomes import end_participation
+from annotation.services.participation.payment import summarise_payment
+from tests.annotation.platforms.studies import CODES, join, link, recruit
+from tests.concurrency import run_concurrently
+
+pytestmark = pytest.mark.django_db
+Judge = Callable[..., services.Receipt]
+
+
+def add_worker(project: Project, judge: Judge, number: int, outcome: str, minutes: float, **identity: Any) -> Worker:
+    """A worker who joined this many minutes ago, judged a pair and ended now."""
+    worker = services.enrol(project=project, platform="prolific", external_id=f"{number:024x}")
+    PlatformIdentity.objects.filter(worker=worker).update(session_id=f"{number:024d}", **identity)
+    judge(worker)
+    if outcome:
+        end_participation(worker=worker, outcome=outcome)
+        Worker.objects.filter(pk=worker.pk).update(joined_at=timezone.now() - timedelta(minutes=minutes))
+    worker.refresh_from_db()
+    return worker
+
+
+@pytest.fixture
+def recruitment(project: Project, judge: Judge) -> Any:
+    """Five workers: three finished after 10, 20 and 60 minutes, one failed checks, one is judging."""
+    settings = {"reward": Decimal("2.00"), "currency": "GBP", "places": 10, "estimated_minutes": 10}
+    row = recruit(project, **settings)
+    for number, (outcome, minutes) in enumerate([("finished", 10), ("finished", 20), ("no_work_left", 60)]):
+        add_worker(project, judge, number, outcome, minutes)
+    failing = add_worker(project, judge, 8, "failed_checks", 3)
+    for number in (1, 2):
+        AttentionCheck.objects.create(
+            project=project, worker=failing, number=number, expected="left", choice="right", answered_at=timezone.now()
+        )
+    add_worker(project, judge, 9, "", 5)
+    return row
+
+
+def test_minutes_pay_and_cost_come_from_those_who_finished(project: Project, recruitment: Any) -> None:
+    payment = summarise_payment(project, recruitment)
+    assert payment.n_timed == 3
+    assert round(payment.median_minutes or 0) == 20
+    assert round(payment.p90_minutes or 0) == 52
+    assert payment.per_hour == pytest.approx(Decimal("6.00"), abs=Decimal("0.01"))
+    assert (payment.spent, payment.total) == (Decimal("6.00"), Decimal("20.00"))
+
+
+def test_before_anyone_ended_the_estimate_counts(project: Project) -> None:
+    row = recruit(project, reward=Decimal("1.00"), currency="USD", estimated_minutes=10)
+    payment = summarise_payment(project, row)
+    assert payment.per_hour == Decimal("6.00")
+    assert payment.too_low, "Prolific's minimum is 8 dollars"
+
+
+def test_a_low_pay_is_pointed_out_before_opening(project: Project, owner: User, log_in: Any) -> None:
+    recruit(project, reward=Decimal("0.50"), estimated_minutes=10)
+    Project.objects.update(state="draft")
+    assert "The pay of 3.00 GBP per hour is below the minimum" in log_in(owner).get("/projects/pets/").content.decode()
+
+
+def test_the_funnel_counts_every_stage(project: Project, recruitment: Any) -> None:
+    assert [(stage.label, stage.count) for stage in count_stages(project)] == [
+        ("consented", 5),
+        ("prepared", 5),
+        ("judged at least one pair", 5),
+        ("finished", 2),
+        ("failed checks", 1),
+        ("no work left", 1),
+    ]
+
+
+def test_the_checklist_says_what_is_missing(project: Project, recruitment: Any) -> None:
+    entries = opening_checklist(project, recruitment, summarise_payment(project, recruitment))
+    assert [entry.text for entry in entries if not entry.done] == [
+        "There is a consent text.",
+        "There are instructions.",
+        "The items form enough pairs for 40 judgements per worker.",
+        "The number of workers fits: 400 judgements planned, 27 possible.",
+        "The study's ID on Prolific is set.",
+    ]
+
+
+def read_list(client: Client, name: str) -> list[str]:
+    return client.get(f"/projects/pets/participants/{name}").content.decode().splitlines()
+
+
+def test_the_lists_for_prolific(project: Project, recruitment: Any, owner: User, log_in: Any) -> None:
+    client = log_in(owner)
+    approved = [f"{number:024d}" for number in range(3)]
+    assert read_list(client, "approve.csv") == approved
+    assert read_list(client, "bonus.csv?amount=0.50") == [f"{number:024x},0.50" for number in range(3)]
+    [rejected] = read_list(client, "reject.csv")
+    assert rejected.startswith(f"{8:024d},")
+    assert len(rejected) > 24 + 100, "Prolific wants a reason of at least 100 characters"
+    assert client.get("/projects/pets/participants/bonus.csv").status_code == 404
+    page = client.get("/projects/pets/participants/").content.decode()
+    assert f"{8:024x}" in page
+
+
+def test_the_lists_for_mturk(project: Project, owner: User, log_in: Any) -> None:
+    recruit(project, "mturk")
+    worker = services.enrol(project=project, platform="mturk", external_id="A1")
+    PlatformIdentity.objects.update(session_id="3ASSIGNMENT")
+    end_participation(worker=worker, outcome="finished")
+    assert read_list(log_in(owner), "approve.csv") == ["AssignmentId,WorkerId,Approve,Reject", "3ASSIGNMENT,A1,x,"]
+
+
+def test_a_researcher_ends_a_participation_and_the_worker_gets_the_code(
+    project: Project, owner: User, log_in: Any, client: Client
+) -> None:
+    recruit(project)
+    join(client, link(project))
+    worker = Worker.objects.get()
+    log_in(owner).post(f"/projects/pets/participants/{worker.code}/end/", {"outcome": "error"})
+    assert CODES["error"] in client.get("/s/pets/").content.decode()
+    log_in(owner).post(f"/projects/pets/participants/{worker.code}/end/", {"outcome": "screened_out"})
+    worker.refresh_from_db()
+    assert worker.outcome == "error", "the first outcome stays"
+
+
+def test_a_pilot_lets_the_first_workers_in_and_then_pauses(project: Project) -> None:
+    recruit(project, "", pilot_workers=2)
+    clients = [Client() for _ in range(3)]
+    assert [client.post("/s/pets/join/").status_code for client in clients] == [302, 302, 409]
+    for worker in Worker.objects.all():
+        assert Project.objects.get(slug="pets").state == "open"
+        end_participation(worker=worker, outcome="finished")
+    assert Project.objects.get(slug="pets").state == "paused"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_no_more_workers_than_the_pilot_allows_join_at_once(project: Project) -> None:
+    recruit(project, "", pilot_workers=3)
+    statuses = run_concurrently([lambda: Client().post("/s/pets/join/").status_code] * 10)
+    assert sorted(statuses) == [302] * 3 + [409] * 7
+    assert Worker.objects.count() == 3

@@ -1,0 +1,128 @@
+"""Practice pairs, the comprehension check and attention checks: what they store and what follows from them."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from annotation.models import AttentionCheck, Judgement, Project, Worker
+from annotation.services.participation.attention import check_positions
+from annotation.services.participation.preparation import change_preparation
+from tests.annotation.platforms.studies import CODES, recruit
+
+pytestmark = pytest.mark.django_db
+PAIR = {"first": "Cats purr.", "second": "asdf", "answer": "left", "explanation": "The second says nothing."}
+QUESTION = {"question": "Whose view counts?", "choices": ["The experts'", "Mine"], "answer": 1}
+
+
+@pytest.fixture
+def prepared_project(project: Project) -> Project:
+    change_preparation(project=project, user=None, practice=[PAIR, PAIR], comprehension=[QUESTION])
+    recruit(project, "", codes=CODES)
+    return project
+
+
+def practise(client: Client) -> None:
+    for number in range(2):
+        client.post("/s/pets/prepare/", {"number": number})
+
+
+def test_practice_gives_feedback_and_stores_no_judgement(prepared_project: Project, client: Client) -> None:
+    assert client.post("/s/pets/join/", follow=True).redirect_chain[-1][0] == "/s/pets/prepare/"
+    page = client.post("/s/pets/prepare/", {"number": 0, "choice": "right"}).content.decode()
+    assert "We expected the other answer." in page
+    assert PAIR["explanation"] in page
+    practise(client)
+    assert Worker.objects.get().practised == 2
+    assert not Judgement.objects.exists()
+
+
+def test_sending_a_practice_step_twice_skips_none(prepared_project: Project, client: Client) -> None:
+    client.post("/s/pets/join/")
+    for _ in range(3):
+        client.post("/s/pets/prepare/", {"number": 0})
+    assert Worker.objects.get().practised == 1
+
+
+def test_pairs_wait_until_the_preparation_is_done(prepared_project: Project, client: Client) -> None:
+    client.post("/s/pets/join/")
+    assert client.get("/s/pets/task/").status_code == 401
+    practise(client)
+    assert client.get("/s/pets/", follow=True).redirect_chain[-1][0] == "/s/pets/prepare/"
+    client.post("/s/pets/prepare/", {"answer_0": 1})
+    assert client.get("/s/pets/").context["task"]["pairs"]
+
+
+def test_the_comprehension_check_has_two_attempts(prepared_project: Project, client: Client) -> None:
+    client.post("/s/pets/join/")
+    practise(client)
+    assert "one more attempt" in client.post("/s/pets/prepare/", {"answer_0": 0}).content.decode()
+    page = client.post("/s/pets/prepare/", {"answer_0": 0}, follow=True).content.decode()
+    assert CODES["failed_checks"] in page
+    assert Worker.objects.get().outcome == Worker.Outcome.FAILED_CHECKS
+
+
+def test_an_empty_answer_is_not_an_attempt(prepared_project: Project, client: Client) -> None:
+    client.post("/s/pets/join/")
+    practise(client)
+    assert client.post("/s/pets/prepare/", {}).status_code == 422
+    assert Worker.objects.get().comprehension_attempts == 0
+
+
+@pytest.mark.parametrize(
+    ("quota", "checks", "expected"), [(40, 2, [13, 27]), (10, 1, [5]), (3, 2, [1, 2]), (1, 1, [1]), (40, 0, [])]
+)
+def test_checks_are_spread_over_the_pairs(quota: int, checks: int, expected: list[int]) -> None:
+    assert check_positions(quota, checks) == expected
+
+
+def answer_everything(client: Client, fails: int) -> list[dict[str, Any]]:
+    """Answer pairs and checks until none is left, the first `fails` checks wrongly; return the checks' pairs."""
+    seen = []
+    task = client.get("/s/pets/task/").json()
+    while task["pairs"]:
+        pair = task["pairs"][0]
+        choice = "left"
+        if check := AttentionCheck.objects.filter(public_id=pair["assignment"]).first():
+            seen.append(pair)
+            choice = "skip" if len(seen) <= fails else check.expected
+        answer = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": choice}
+        task = client.post("/s/pets/judgements/", json.dumps(answer), content_type="application/json").json()["next"]
+    return seen
+
+
+@pytest.mark.parametrize(("fails", "outcome"), [(0, "finished"), (1, "finished"), (2, "failed_checks")])
+def test_only_two_failed_attention_checks_have_a_consequence(
+    project: Project, client: Client, fails: int, outcome: str
+) -> None:
+    Project.objects.update(attention_checks=3, judgements_per_worker=6)
+    client.post("/s/pets/join/")
+    checks = answer_everything(client, fails)
+    assert len(checks) == 3
+    assert all("attention check" in check["left"]["text"] for check in checks)
+    client.post("/s/pets/finish/")
+    assert Worker.objects.get().outcome == outcome
+    assert Judgement.objects.count() == 6, "a check is not a judgement"
+
+
+def test_the_first_answer_to_a_check_counts(project: Project, client: Client) -> None:
+    Project.objects.update(attention_checks=1, judgements_per_worker=2)
+    client.post("/s/pets/join/")
+    answer_everything(client, fails=1)
+    check = AttentionCheck.objects.get()
+    again = {"uuid": str(uuid.uuid4()), "assignment": str(check.public_id), "choice": check.expected}
+    client.post("/s/pets/judgements/", json.dumps(again), content_type="application/json")
+    check.refresh_from_db()
+    assert check.choice == "skip"
+
+
+def test_a_check_of_another_worker_is_refused(project: Project, client: Client) -> None:
+    Project.objects.update(attention_checks=1, judgements_per_worker=2)
+    client.post("/s/pets/join/")
+    answer_everything(client, fails=0)
+    other = Client()
+    other.post("/s/pets/join/")
+    body = {"uuid": str(uuid.uuid4()), "assignment": str(AttentionCheck.objects.get().public_id), "choice": "left"}
+    assert other.post("/s/pets/judgements/", json.dumps(body), content_type="application/json").status_code == 404

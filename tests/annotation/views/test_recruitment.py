@@ -1,0 +1,86 @@
+"""The recruitment settings: what is accepted, what is refused, and where the link leads."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from annotation.models import AuditEntry, Project, Recruitment, User
+from annotation.platforms import Identity, get_platform
+
+pytestmark = pytest.mark.django_db
+PAGE = "/projects/pets/recruitment/"
+LogIn = Callable[[User], Client]
+
+
+@pytest.fixture
+def olga(project: Project, owner: User, log_in: LogIn) -> Client:
+    return log_in(owner)
+
+
+def test_saving_shows_the_link_for_prolific_and_is_audited(olga: Client) -> None:
+    olga.post(PAGE, {"platform": "prolific", "code_finished": "C1ABC", "participant_parameter": "participant"})
+    assert Recruitment.objects.get().codes == {"finished": "C1ABC"}
+    page = olga.get(PAGE).content.decode()
+    assert "/s/pets/?PROLIFIC_PID={{%PROLIFIC_PID%}}&amp;STUDY_ID={{%STUDY_ID%}}" in page
+    assert AuditEntry.objects.latest("pk").details["platform"] == ["", "prolific"]
+    assert "codes: – → finished C1ABC" in olga.get("/projects/pets/").content.decode()
+
+
+@pytest.mark.parametrize("page", ["/projects/pets/", "/projects/pets/link/"])
+def test_pages_show_the_link_for_the_platform_not_the_one_it_refuses(olga: Client, project: Project, page: str) -> None:
+    Recruitment.objects.create(project=project, platform="prolific")
+    shown = olga.get(page).content.decode()
+    assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in shown
+    assert "Everyone with this link" not in shown
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "//evil",
+        "https://app.prolific.com.evil.io/?cc={code}",
+        "http://app.prolific.com/",
+        "https://app.prolific.com@evil.io/",
+        "https://{participant}.sona-systems.com/",
+        "https://app.prolific.com:8443/",
+        "https://[::1",
+    ],
+)
+def test_a_completion_link_to_another_host_is_refused(olga: Client, address: str) -> None:
+    values = {"platform": "generic", "participant_parameter": "pid", "completion_url": address}
+    assert olga.post(PAGE, values).status_code == 422
+    assert not Recruitment.objects.exists()
+
+
+def test_a_completion_link_to_a_known_host_is_accepted(olga: Client) -> None:
+    address = "https://lab.sona-systems.com/webstudy_credit.aspx?survey_code={participant}"
+    values = {"platform": "generic", "participant_parameter": "pid", "completion_url": address}
+    assert olga.post(PAGE, values).status_code == 302
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"code_finished": "two words"},
+        {"code_finished": "SAME", "code_error": "SAME"},
+        {"platform": "generic", "participant_parameter": ""},
+        {"participant_parameter": "a&b"},
+        {"platform": "facebook"},
+    ],
+    ids=["space in a code", "code used twice", "no parameter", "parameter with &", "unknown platform"],
+)
+def test_invalid_settings_are_refused(olga: Client, values: dict[str, str]) -> None:
+    assert olga.post(PAGE, {"platform": "prolific", "participant_parameter": "pid"} | values).status_code == 422
+    assert not Recruitment.objects.exists()
+
+
+def test_the_link_back_to_a_panel_contains_the_escaped_ids(project: Project) -> None:
+    recruitment = Recruitment(
+        project=project, platform="generic", completion_url="https://x.sona-systems.com/?s={participant}&c={code}"
+    )
+    recruitment.codes = {"finished": "OK"}
+    completion = get_platform(recruitment).complete("finished", Identity("generic", "a&b=c"))
+    assert completion.url == "https://x.sona-systems.com/?s=a%26b%3Dc&c=OK"
+    assert get_platform(recruitment).complete("declined", Identity("generic", "a")).return_asked

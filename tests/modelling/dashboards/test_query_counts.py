@@ -1,0 +1,40 @@
+"""The number of queries of a page does not depend on the size of the study."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from annotation.models import Project, User
+from tests.modelling.two_camps import count_queries, make_fitted_study, make_larger_study
+
+pytestmark = pytest.mark.django_db
+
+PAGES = {  # the largest number of queries of each page
+    "ranking/": 22,
+    "ranking/{item}/": 23,
+    "workers/": 20,
+    "workers/{worker}/": 22,
+    "components/": 18,
+    "activity/": 15,
+    "pairs/": 17,
+    "reliability/": 18,
+    "new-argument/?text=A+report+proves+it+with+numbers.": 17,
+}
+
+
+@pytest.mark.slow
+def test_the_number_of_queries_does_not_grow_with_the_study(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    make_fitted_study(project)
+    studies = project, make_larger_study(project, owner)
+    client = log_in(owner)
+    for page, limit in PAGES.items():
+        counts = [count_queries(client, page_url(study, page)) for study in studies]
+        assert counts[0] == counts[1] <= limit, page
+
+
+def page_url(study: Project, page: str) -> str:
+    item, worker = study.items.get(key="text-003"), study.workers.earliest("pk")
+    return f"/projects/{study.slug}/" + page.format(item=item.pk, worker=worker.code)
