@@ -62,15 +62,15 @@ bench: $(VENV)/.dev  ## run every benchmark in its quick form and print JSON
 .PHONY: drills drill-kills load
 drills: $(VENV)/.dev  ## fault drills at full size on both databases (half an hour)
 	@$(BIN)/python -m tests.drills
-	@DRILLS=long $(BIN)/python -m pytest -p tests.postgres_plugin tests/drills tests/annotation/services/test_concurrency.py tests/modelling/exports/test_round_trips.py tests/modelling/api/test_fuzzing.py
-	@DRILLS=long $(BIN)/python -m pytest tests/drills tests/annotation/services/test_concurrency.py tests/modelling/updater/test_bad_data.py tests/modelling/training/test_inputs.py tests/modelling/exports/test_round_trips.py tests/modelling/api/test_fuzzing.py
+	@DRILLS=long $(BIN)/python -m pytest -p tests.postgres_plugin tests/drills tests/annotation/services/test_concurrency.py tests/modelling/exports/test_round_trips.py tests/modelling/web/api/test_fuzzing.py
+	@DRILLS=long $(BIN)/python -m pytest tests/drills tests/annotation/services/test_concurrency.py tests/modelling/updater/test_bad_data.py tests/modelling/training/test_inputs.py tests/modelling/exports/test_round_trips.py tests/modelling/web/api/test_fuzzing.py
 
 drill-kills: $(VENV)/.dev  ## check that 50,000 posts survive 50 kills of the server (half an hour)
 	@$(BIN)/python -m tests.drills.kills --posts 50000 --kills 50
 
 load: $(VENV)/.dev  ## measure judging under load: response times, errors, queries and fsyncs
-	@$(BIN)/python -m benchmarks.judging_load
-	@$(BIN)/python -m benchmarks.fsync
+	@$(BIN)/python -m benchmarks.server.judging_load
+	@$(BIN)/python -m benchmarks.server.fsync
 
 lock: $(VENV)/.dev  ## pin the newest allowed versions with hashes
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.lock

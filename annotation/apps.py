@@ -7,8 +7,7 @@ class AnnotationConfig(AppConfig):
     verbose_name = "Studies and people"
 
     def ready(self) -> None:
-        from annotation import event_log
-        from annotation.storage import fault_injection
+        from annotation.storage import event_log, fault_injection
 
         fault_injection.configure()
         post_migrate.connect(event_log.create_triggers_after_migrate, sender=self, dispatch_uid="append-only")

@@ -2,21 +2,10 @@
 
 from django.urls import path
 
-from annotation.views import (
-    home,
-    imports,
-    invitations,
-    items,
-    judging,
-    members,
-    offline,
-    participation,
-    preview,
-    project_lifecycle,
-    projects,
-    questions,
-    workers,
-)
+from annotation.views import home, invitations, items, judging, offline, participation, preview, workers
+from annotation.views.imports import steps as imports
+from annotation.views.projects import lifecycle, members, questions
+from annotation.views.projects import pages as projects
 from annotation.views.recruitment import completion, hooks, mturk, participants, passport, preparation
 from annotation.views.recruitment import settings as recruitment
 
@@ -58,9 +47,9 @@ urlpatterns = [
     path("projects/<slug:slug>/participants/<slug:code>/end/", participants.end, name="participant_end"),
     path("projects/<slug:slug>/participants/<slug:kind>.csv", participants.download, name="participants_csv"),
     path("projects/<slug:slug>/passport/", passport.show, name="passport"),
-    path("projects/<slug:slug>/copy/", project_lifecycle.copy, name="project_copy"),
-    path("projects/<slug:slug>/archive/", project_lifecycle.archive, name="project_archive"),
-    path("projects/<slug:slug>/delete/", project_lifecycle.delete, name="project_delete"),
+    path("projects/<slug:slug>/copy/", lifecycle.copy, name="project_copy"),
+    path("projects/<slug:slug>/archive/", lifecycle.archive, name="project_archive"),
+    path("projects/<slug:slug>/delete/", lifecycle.delete, name="project_delete"),
     path("projects/<slug:slug>/preview/", preview.welcome, name="preview"),
     path("projects/<slug:slug>/preview/pairs/", preview.pairs, name="preview_pairs"),
     path("projects/<slug:slug>/preview/questions/", preview.closing, name="preview_closing"),

@@ -17,9 +17,9 @@ MODULES = (
     "benchmarks.people",
     "benchmarks.speed",
     "benchmarks.streaming",
-    "benchmarks.large_study",
-    "benchmarks.updating",
-    "benchmarks.scaling",
+    "benchmarks.server.large_study",
+    "benchmarks.server.updating",
+    "benchmarks.server.scaling",
 )
 
 

@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from annotation.views import accounts
 from config import health
-from modelling.api.router import api
+from modelling.web.api.router import api
 
 handler400 = "annotation.http.error_pages.bad_request"
 handler403 = "annotation.http.error_pages.forbidden"

@@ -14,7 +14,6 @@ from annotation.admin import ProjectAdmin, ReadOnlyAdmin
 from annotation.http.downloads import DownloadResponse
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling.api.tokens import revoke_token
 from modelling.exports.catalogue import ARCHIVE, TABLES, ExportFile, export_names
 from modelling.exports.formats import FORMATS, zip_chunks
 from modelling.exports.points import ExportError
@@ -37,6 +36,7 @@ from modelling.models import (
     WebhookHost,
     WorkerPosterior,
 )
+from modelling.web.api.tokens import revoke_token
 
 
 @admin.register(UpdateState)

@@ -19,9 +19,10 @@ from django.core.cache import cache
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
-from annotation import event_log, services
+from annotation import services
 from annotation.http import throttling
 from annotation.models import Item, Membership, Project, User, Worker
+from annotation.storage import event_log
 from benchmarks.load.installation import TEMPLATE_VARIABLE
 
 T = TypeVar("T")

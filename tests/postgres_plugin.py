@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.postgres import find_bin, start
+from tests.helpers.postgres import find_bin, start
 
 if not os.environ.get("DATABASE_URL"):  # worker processes of pytest-xdist inherit it
     found = find_bin()

@@ -8,8 +8,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from annotation import services
 from annotation.models import Item, Project, User, Worker
-from tests.modelling.api.rights import API, DOCUMENTS
 from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.web.api.rights import API, DOCUMENTS
 
 pytestmark = pytest.mark.django_db
 

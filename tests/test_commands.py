@@ -14,7 +14,7 @@ from annotation.management.base import ConcordCommand, ProgressMeter
 from annotation.management.commands import create_project
 from annotation.models import Judgement, Project, User, Worker
 from modelling.management.commands import update_models
-from tests.commands import CommandLine
+from tests.helpers.commands import CommandLine
 
 pytestmark = pytest.mark.django_db
 

@@ -25,8 +25,9 @@ def test_annotation_never_loads_modelling_or_numpy() -> None:
     setup = (
         "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'config.settings.test'; import django;"
         "from django.conf import settings; settings.INSTALLED_APPS.remove('modelling'); django.setup();"
-        "import annotation.views.judging, annotation.views.projects, annotation.views.items, annotation.views.imports,"
-        " annotation.views.members, annotation.views.home, annotation.services, annotation.admin"
+        "import annotation.views.judging, annotation.views.projects.pages, annotation.views.projects.members,"
+        " annotation.views.items, annotation.views.imports.steps, annotation.views.home, annotation.services,"
+        " annotation.admin"
     )
     assert not {"modelling", "numpy", "scipy", "sklearn"} & loaded_by(setup)
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Item, Project
 from annotation.services.deletion import ProjectArchived
-from annotation.services.pair_selection import count_possible_pairs
+from annotation.services.pairs.selection import count_possible_pairs
 
 NUMBERS = [
     "judgements_per_worker",

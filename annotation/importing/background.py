@@ -16,13 +16,13 @@ from itertools import islice
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from annotation import event_log
 from annotation.importing import judgements
 from annotation.importing.judgement_files import ImportedJudgement
 from annotation.importing.judgements import ImportRunning, JudgementImportPlan, refuse_if_running
 from annotation.models import EventHead, ImportChunk, Judgement, JudgementImport, Project, User
 from annotation.services import audit
 from annotation.services.items import lock_items
+from annotation.storage import event_log
 
 log = logging.getLogger("concord.importing")
 

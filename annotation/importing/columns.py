@@ -9,8 +9,8 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from annotation.importing.file_formats.tables import ImportTable, Row, open_table
 from annotation.importing.problems import ImportFileError, Problem, ProblemList, quote
-from annotation.importing.tables import ImportTable, Row, open_table
 
 SAMPLE_ROWS = 500  # enough to tell numbers, times and texts apart
 # Uses that items and judgements have in common.

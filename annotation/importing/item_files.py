@@ -21,8 +21,8 @@ from annotation.importing.columns import (
     resolve_study,
     rows_of_study,
 )
+from annotation.importing.file_formats.tables import open_table
 from annotation.importing.problems import ImportFileError, ProblemList, quote
-from annotation.importing.tables import open_table
 from annotation.models.items import MAX_TEXT
 from annotation.services.items import MAX_GROUP, MAX_KEY, normalise_key, normalise_newlines
 

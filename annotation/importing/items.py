@@ -11,13 +11,13 @@ from django.db import connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation import event_log
 from annotation.importing.cells import strip_export_apostrophe as strip
 from annotation.importing.item_files import ImportedItem
 from annotation.importing.problems import ImportFileError, ProblemList, quote
 from annotation.models import Item, Project, User
 from annotation.services import audit
 from annotation.services.items import current_items, lock_items, next_revision, normalise_key
+from annotation.storage import event_log
 
 MIN_ITEMS = 2
 BATCH = 500

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from annotation.forms.judging import MAX_NOTE
 from annotation.importing import cells as cell_checks
 from annotation.importing.columns import ColumnMap, normalise_name, read_sample, resolve_study, rows_of_study
+from annotation.importing.file_formats.tables import open_table
 from annotation.importing.judgement_columns import (
     EXTRA_PREFIX,
     TRAIT_PREFIX,
@@ -20,7 +21,6 @@ from annotation.importing.judgement_columns import (
     required_uses,
 )
 from annotation.importing.problems import ImportFileError, ProblemList, quote
-from annotation.importing.tables import open_table
 from annotation.services.items import MAX_KEY, normalise_newlines
 
 UNDERSCORE = "_"

@@ -14,7 +14,6 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from annotation import event_log
 from annotation.importing.cells import strip_export_apostrophe
 from annotation.importing.judgement_files import UNDERSCORE, ImportedJudgement
 from annotation.importing.problems import ImportFileError, ProblemList, quote
@@ -31,6 +30,7 @@ from annotation.models import (
 )
 from annotation.services import add_load, audit, to_canonical
 from annotation.services.items import current_items, lock_items, normalise_key
+from annotation.storage import event_log
 
 NAMESPACE = uuid.UUID("5c1d9f0a-6f0e-5b39-9a43-0c5b8b0b8a51")
 PLATFORM = "import"

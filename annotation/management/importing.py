@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from annotation.importing.columns import ColumnMap, TableSample, read_sample
-from annotation.importing.decoding import resolve_path
+from annotation.importing.file_formats.decoding import resolve_path
 from annotation.importing.problems import ImportFileError
 from annotation.management.base import ConcordCommand, UsageError
 from annotation.models import Project

@@ -1,7 +1,12 @@
 """Services: every write of the app, each a short transaction with keyword-only arguments."""
 
 from annotation.services.deletion import archive_project, delete_project
-from annotation.services.enrolment import (
+from annotation.services.exclusion import exclude_worker, include_worker
+from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
+from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
+from annotation.services.pairs.leasing import add_load, lease_pairs
+from annotation.services.pairs.selection import replace_suggestions
+from annotation.services.participation.enrolment import (
     continue_judging,
     digest_return_code,
     enrol,
@@ -10,12 +15,7 @@ from annotation.services.enrolment import (
     get_return_code,
     stop_early,
 )
-from annotation.services.erasure import erase_worker
-from annotation.services.exclusion import exclude_worker, include_worker
-from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
-from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
-from annotation.services.leasing import add_load, lease_pairs
-from annotation.services.pair_selection import replace_suggestions
+from annotation.services.privacy.erasure import erase_worker
 from annotation.services.projects import audit, change_project, copy_project, create_project, set_membership
 
 __all__ = [

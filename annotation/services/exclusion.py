@@ -2,9 +2,9 @@
 
 from django.db import transaction
 
-from annotation import event_log
 from annotation.models import User, Worker, WorkerExclusion
 from annotation.services.projects import audit
+from annotation.storage import event_log
 
 WORKER_EXCLUDED, WORKER_INCLUDED = "excluded a worker", "included a worker again"  # audit actions
 

@@ -8,10 +8,10 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from annotation import event_log
 from annotation.exceptions import RequestError
 from annotation.models import EventHead, Item, Project, User
 from annotation.services import audit
+from annotation.storage import event_log
 
 MAX_KEY = 200
 MAX_GROUP = 200

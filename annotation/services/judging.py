@@ -7,7 +7,6 @@ from datetime import timedelta
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from annotation import event_log
 from annotation.exceptions import (
     AlreadyRecorded,
     AssignedToAnotherWorker,
@@ -19,9 +18,9 @@ from annotation.exceptions import (
     TooLateToRetract,
 )
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
-from annotation.services.leasing import reissue
-from annotation.services.write_lock import serialise_writes
-from annotation.storage import fault_injection, queries
+from annotation.services.pairs.leasing import reissue
+from annotation.storage import event_log, fault_injection, queries
+from annotation.storage.write_lock import serialise_writes
 
 UNDO_AFTER_FINISHING = timedelta(minutes=1)
 

@@ -5,10 +5,9 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from annotation import event_log
 from annotation.models import AuditEntry, EventHead, Item, Membership, Project, Recruitment, User
 from annotation.services.participation import passport
-from annotation.storage import queries
+from annotation.storage import event_log, queries
 
 COPIED = "copied from a project"  # audit action; stored rows use this text
 # The fields that a copy does not take over. Everything else is copied, including fields of later releases.

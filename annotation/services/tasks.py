@@ -6,7 +6,7 @@ from uuid import UUID
 
 from annotation.models import Assignment, Item, Judgement, Project, Worker
 from annotation.services.judging import is_recent
-from annotation.services.leasing import lease_pairs
+from annotation.services.pairs.leasing import lease_pairs
 from annotation.storage import queries
 
 rng = SystemRandom()

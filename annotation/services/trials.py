@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from annotation.exceptions import AssignmentNotFound
 from annotation.models import Item, Project, TrialAnswer, User
-from annotation.services.pair_selection import find_sample_pairs
+from annotation.services.pairs.selection import find_sample_pairs
 from annotation.services.tasks import pair_payload
 
 TRIAL_PAIRS = 5

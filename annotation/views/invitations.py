@@ -21,7 +21,7 @@ from annotation.models import Invitation, Project, User
 from annotation.services import email
 from annotation.services.invitations import AlreadyMember, InvitationUnusable, check_usable, was_accepted_by
 from annotation.views import ResearcherRequest
-from annotation.views.members import members_page
+from annotation.views.projects.members import members_page
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 

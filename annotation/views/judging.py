@@ -25,7 +25,7 @@ from annotation.http.throttling import too_many_joins, worker_is_too_fast
 from annotation.models import Judgement, Project, Worker
 from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
-from annotation.services.pair_selection import count_possible_pairs, possible_judgements
+from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import enrol_arrived, sign_identity
 from annotation.services.participation.attention import add_check, record_check
 from annotation.services.participation.outcomes import earned_completion, promises_completion

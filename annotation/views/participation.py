@@ -17,7 +17,7 @@ from annotation.http.downloads import attachment, csv_attachment
 from annotation.http.error_pages import too_many_requests
 from annotation.http.throttling import too_many_returns
 from annotation.models import Project, Worker
-from annotation.services.personal_data import ANSWER_COLUMNS, copy_of_answers, copy_of_data
+from annotation.services.privacy.personal_data import ANSWER_COLUMNS, copy_of_answers, copy_of_data
 from annotation.storage import queries
 from annotation.views.judging import View, in_study_language, participation_context
 

@@ -22,7 +22,7 @@ from annotation.http.error_pages import problem_response
 from annotation.http.json_body import read_json
 from annotation.models import Project
 from annotation.services import trials
-from annotation.services.pair_selection import find_sample_pairs
+from annotation.services.pairs.selection import find_sample_pairs
 from annotation.services.tasks import empty_task, pair_payload
 from annotation.views import ResearcherRequest
 from annotation.views.judging import invalid_field_response, study_language, welcome_context

@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
 from annotation.http.client_address import TrustedProxies
-from config.email import EmailServer
+from config.settings.email import EmailServer
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(os.environ.get("CONCORD_DATA", BASE_DIR / "data"))
@@ -60,6 +60,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "config.middleware.request_id",
             ],
+            "libraries": {"intervals": "modelling.web.intervals"},
         },
     }
 ]
@@ -178,7 +179,7 @@ FRESH_ENVIRONMENT = "config.profiles.fresh_environment"
 # Called with the project's id after each committed judgement.
 AFTER_JUDGEMENT: list[str] = []
 # Called with the user after a password reset by email.
-AFTER_RESET = ["modelling.api.tokens.revoke_all_tokens"]
+AFTER_RESET = ["modelling.web.api.tokens.revoke_all_tokens"]
 # The Celery application that wakes updaters; empty if the updater polls.
 TASK_QUEUE = ""
 # Where the arrays of a snapshot are stored: "files" under DATA_DIR, or "table" if several machines read them.

@@ -10,7 +10,7 @@ from annotation.models import Worker
 from modelling.dashboards.common.figures import Figure, axis, escape_label, rounded
 from modelling.dashboards.common.traits import TraitLink, find_links
 from modelling.models import ModelSnapshot
-from modelling.training.components import (
+from modelling.training.components.axes import (
     ComponentAxes,
     ComponentAxis,
     Floats,

@@ -13,9 +13,9 @@ from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, error_bars, escape_label, rounded
 from modelling.dashboards.common.judgements import Ints, predict_pairs
 from modelling.dashboards.common.query import worker_urls
-from modelling.dashboards.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
+from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.training.components import ComponentAxes, ComponentAxis, load_component_axes
+from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 from modelling.training.ranking import Z_95
 from modelling.training.snapshots import FittedModel
 from modelling.training.votes import ItemVotes, get_votes, training_judgements

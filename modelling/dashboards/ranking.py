@@ -31,12 +31,12 @@ from modelling.dashboards.common.figures import (
     truncate,
 )
 from modelling.dashboards.common.query import item_urls, search_term
+from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.dashboards.model_against_votes import Disagreement, find_disagreements
-from modelling.dashboards.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.models import ModelSnapshot
-from modelling.training.array_store import DamagedArrays
 from modelling.training.ranking import Z_95
 from modelling.training.snapshots import load_fitted_model
+from modelling.training.storage.array_store import DamagedArrays
 from modelling.training.votes import ItemVotes, Votes, get_votes
 
 PER_PAGE = 25

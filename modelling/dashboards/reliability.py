@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from modelling.models import ModelSnapshot
-from modelling.reliability import Estimate
-from modelling.training.reliability import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
+from modelling.training.reliability import Estimate
+from modelling.training.reliability.versions import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
 
 SHOWN_MEMBERS = 10
 LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of the page

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from annotation.models import Project
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.models import ScoreboardEntry
-from modelling.training.scoreboard import MetricSums, running_totals, scoreboard_totals
+from modelling.training.evaluation.scoreboard import MetricSums, running_totals, scoreboard_totals
 
 Method = ScoreboardEntry.Method
 SIMILAR = 0.002  # mean log losses closer than this count as equal

@@ -18,18 +18,18 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.event_log import Event
 from annotation.models import Item, Judgement, Project, Retraction, Worker
 from annotation.services.participation.passport import export_passport
 from annotation.services.verification.checkpoints import sign_checkpoint
+from annotation.storage.event_log import Event
 from modelling.exports.formats import compact_json, file_chunks, write_table, zip_chunks
 from modelling.exports.model_tables import ranking
 from modelling.exports.points import ExportError, ExportPoint
 from modelling.exports.tables import format_timestamp
 from modelling.models import ModelSnapshot
-from modelling.training import array_store
 from modelling.training.inputs import get_read_point, recompute_data_hash
 from modelling.training.snapshots import CODE_VERSION
+from modelling.training.storage import array_store
 
 FORMAT, FORMAT_VERSION = "concord-archive", 1
 MANIFEST, CHECKSUMS, README = "manifest.json", "SHA256SUMS", "README.md"

@@ -14,8 +14,8 @@ from modelling.exports.formats import CONTENT_TYPES, FORMATS, import_pyarrow, ta
 from modelling.exports.interchange import INTERCHANGE_FORMATS
 from modelling.exports.points import ExportError, ExportPoint
 from modelling.exports.tables import PAGE_SIZE, ExportTable, file_name
-from modelling.training.array_store import DamagedArrays
 from modelling.training.snapshots import load_fitted_model
+from modelling.training.storage.array_store import DamagedArrays
 
 ARCHIVE, ZIP = "archive", "zip"
 MAX_ROWS = 50_000_000  # in one file

@@ -20,9 +20,9 @@ from modelling.exports.tables import (
     version_table,
 )
 from modelling.models import ModelSnapshot
-from modelling.training.components import component_rows
+from modelling.training.components.axes import component_rows
 from modelling.training.ranking import Z_95
-from modelling.training.reliability import get_reliability
+from modelling.training.reliability.versions import get_reliability
 from modelling.training.snapshots import FittedModel, load_fitted_model
 from modelling.training.votes import get_votes
 

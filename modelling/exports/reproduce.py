@@ -10,11 +10,11 @@ from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from annotation.event_log import Event, event_hash
 from annotation.models import Assignment, EventHead, Item, Judgement, Project, Retraction, Worker, WorkerExclusion
 from annotation.services import create_project
 from annotation.services.participation.passport import is_intact
 from annotation.storage import queries
+from annotation.storage.event_log import Event, event_hash
 from modelling.exports.archive import EVENTS, ITEMS, MANIFEST, RANKING, WORKERS
 from modelling.exports.archive_reader import ArchiveError, read_json_lines
 from modelling.models import ModelSnapshot, UpdateState

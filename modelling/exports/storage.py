@@ -18,8 +18,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import AuditEntry
-from annotation.services.erasure import WORKER_ERASED
-from annotation.services.retention import DATA_ERASED
+from annotation.services.privacy.erasure import WORKER_ERASED
+from annotation.services.privacy.retention import DATA_ERASED
 from annotation.storage.durable_files import publish
 from modelling.exports.formats import file_chunks
 from modelling.models import ExportJob, ExportPiece

@@ -10,11 +10,11 @@ import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
-from annotation import event_log
 from annotation.importing.item_files import read_items
 from annotation.importing.items import import_items
 from annotation.models import Item, Judgement, Project, User, Worker
 from annotation.services import add_load, audit, create_project, enrol, to_canonical
+from annotation.storage import event_log
 from modelling.simulation.demo_crowd import (
     ARGUMENTS,
     DAYS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from modelling.reliability.estimates import Z_95 as Z_95
+from modelling.training.reliability.estimates import Z_95 as Z_95
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,11 +14,11 @@ from modelling.crowdgppl import CrowdGPPL
 from modelling.features.text import TextFeatures
 from modelling.features.traits import TraitFeatures
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training import array_store
 from modelling.training.inputs import InputDelta, InputSummary
-from modelling.training.label_store import DatabaseStore
 from modelling.training.ranking import Ranking, rank_items, relative_sd
 from modelling.training.settings import ModelSettings
+from modelling.training.storage import array_store
+from modelling.training.storage.label_store import DatabaseStore
 
 CODE_VERSION = "0.8.0"
 ITEM_ARRAYS = ("item_ids", "ranked", "item_counts")

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modelling.crowdgppl import ArrayStore, PairwiseLabels
-from modelling.training.array_store import Arrays
+from modelling.training.evaluation.scoreboard import BaselineModels
 from modelling.training.fit import Progress, fit, report_iterations
 from modelling.training.inputs import Ids, InputDelta, Inputs, InputSummary, primary_keys, read_labels_by_worker
-from modelling.training.label_store import DatabaseStore, UpdateRows, build_records
-from modelling.training.scoreboard import BaselineModels
 from modelling.training.settings import ModelSettings
 from modelling.training.snapshots import FittedModel
+from modelling.training.storage.array_store import Arrays
+from modelling.training.storage.label_store import DatabaseStore, UpdateRows, build_records
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from annotation.models import Item, Project, Worker
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training import array_store
 from modelling.training.inputs import ReadPoint, read_delta, read_snapshot_inputs, recompute_data_hash
 from modelling.training.settings import InvalidSettings, ModelSettings
 from modelling.training.snapshots import CODE_VERSION, FittedModel, ranked_scores
+from modelling.training.storage import array_store
 from modelling.training.training_state import TrainingState
 
 SCORE_TOLERANCE = 1e-9  # other machines may sum in another order

@@ -9,14 +9,14 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from annotation import event_log
 from annotation.models import AuditEntry, Judgement, Project, User, Worker
 from annotation.services import audit
-from annotation.services.erasure import WORKER_ERASED
-from annotation.services.retention import DATA_ERASED
+from annotation.services.privacy.erasure import WORKER_ERASED
+from annotation.services.privacy.retention import DATA_ERASED
+from annotation.storage import event_log
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training import array_store
-from modelling.training.label_store import delete_unused_rows
+from modelling.training.storage import array_store
+from modelling.training.storage.label_store import delete_unused_rows
 
 log = logging.getLogger("concord.versions")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from annotation.importing.background import continue_imports
-from annotation.services.retention import delete_old_logins, erase_worker_data, idle_projects
+from annotation.services.privacy.retention import delete_old_logins, erase_worker_data, idle_projects
 from modelling.exports.jobs import run_export_job
 from modelling.models import ModelSnapshot
 from modelling.updater.long_updates import LongUpdates, takes_long

@@ -30,7 +30,7 @@ from annotation.models import (
     TrialAnswer,
     Worker,
 )
-from annotation.services.erasure import truncate_wal
+from annotation.services.privacy.erasure import truncate_wal
 from modelling.exports.storage import delete_file
 from modelling.models import (
     ConsensusScore,

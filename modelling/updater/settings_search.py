@@ -21,10 +21,10 @@ from annotation.models import Project, User
 from annotation.services import audit
 from modelling.features.text import TextFeatures
 from modelling.models import SettingsSearch
-from modelling.training.evaluation import assign_groups, group_splits
+from modelling.training.evaluation.held_out import assign_groups, group_splits
+from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
 from modelling.training.fit import build_estimator, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
-from modelling.training.scoreboard import LabelMetrics, label_metrics
 from modelling.training.settings import (
     NEAR,
     NONE,

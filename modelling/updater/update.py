@@ -10,7 +10,7 @@ from django.db.models import Max
 from annotation.models import Project
 from annotation.storage import fault_injection
 from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
-from modelling.training import array_store
+from modelling.training.evaluation.scoreboard import MetricSums, score_predictions, scoreboard_entries
 from modelling.training.inputs import (
     IN_MEMORY,
     InputDelta,
@@ -21,8 +21,6 @@ from modelling.training.inputs import (
     read_inputs,
     read_summary,
 )
-from modelling.training.label_store import UpdateRows
-from modelling.training.scoreboard import MetricSums, score_predictions, scoreboard_entries
 from modelling.training.settings import ModelSettings
 from modelling.training.snapshots import (
     CODE_VERSION,
@@ -32,6 +30,8 @@ from modelling.training.snapshots import (
     consensus_scores,
     current_snapshot,
 )
+from modelling.training.storage import array_store
+from modelling.training.storage.label_store import UpdateRows
 from modelling.training.training_state import TrainingState
 from modelling.training.versions import clean_up_versions
 from modelling.updater.failure_messages import FEW_ITEMS, NO_LABELS, NonFiniteScores

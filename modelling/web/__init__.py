@@ -1,1 +1,1 @@
-"""Views, forms and URLs of the model's pages, and live updates over WebSockets."""
+"""What the model shows over HTTP: views, forms and URLs of its pages, the REST API, live updates over WebSockets."""

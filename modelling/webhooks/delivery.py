@@ -18,7 +18,7 @@ from django.utils.translation import gettext_noop
 
 from annotation.models import Judgement, Project, User
 from annotation.services import audit
-from annotation.services.pair_selection import count_possible_pairs
+from annotation.services.pairs.selection import count_possible_pairs
 from modelling.models import ModelSnapshot, Webhook, WebhookDelivery, WebhookHost
 from modelling.models.webhooks import webhook_salt
 from modelling.training.inputs import SKIPPED

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import coverage, harness, large_study, people, speed, streaming
+from benchmarks import coverage, harness, people, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
+from benchmarks.server import large_study
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from annotation.models import Project
-from tests.browser.judging_session import JudgingSession, make_study
+from tests.browser.judging.judging_session import JudgingSession, make_study
+from tests.helpers.serving import serving
 from tests.modelling.cached_fits import cached_fits as cached_fits
-from tests.serving import serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.load.installation import ROOT, Installation, die_with_parent, free_port
 from benchmarks.load.waiting import wait_until
-from tests.postgres import find_bin, migrated_database, start
+from tests.helpers.postgres import find_bin, migrated_database, start
 
 SECONDS = 300
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from annotation.models import Judgement, Project, TrialAnswer, User, Worker
-from tests.browser.judging_session import READING_TIME
+from tests.browser.judging.judging_session import READING_TIME
 from tests.browser.live_page import log_in
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from annotation import services
 from annotation.models import Item, Project, User
-from modelling.api import tokens
 from modelling.models import ExportJob, WebhookDelivery, WebhookHost
+from modelling.web.api import tokens
 from modelling.webhooks import delivery
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.test_end_to_end import log_in

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from annotation.http.access import set_worker_cookie
 from annotation.models import Item, Project, User, Worker
 from modelling.models import ComponentName
-from modelling.training.components import load_component_axes
+from modelling.training.components.axes import load_component_axes
 from modelling.training.versions import shown_snapshot
 from tests.browser.live_page import log_in
 from tests.browser.page_checks import find_keyboard_problems, violations

@@ -16,7 +16,7 @@ from benchmarks.load.database import query
 from benchmarks.load.installation import Installation, descendants
 from benchmarks.load.waiting import wait_until
 from tests.browser.remote_server import require
-from tests.postgres import find_bin, migrated_database, start_server
+from tests.helpers.postgres import find_bin, migrated_database, start_server
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.load.installation import Installation
-from tests.postgres import installation_in
+from tests.helpers.postgres import installation_in
 
 
 @pytest.fixture

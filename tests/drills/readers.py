@@ -10,7 +10,7 @@ from django.db import connection
 
 from annotation.models import Project
 from modelling.models import ConsensusScore, UpdateState
-from modelling.training import array_store
+from modelling.training.storage import array_store
 
 INTERVAL = 0.02 if os.environ.get("DRILLS") == "long" else 0.1  # seconds; 50 reads per second at full size
 

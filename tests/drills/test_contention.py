@@ -22,8 +22,8 @@ from annotation.models import Item, Project, Worker
 from benchmarks.load.crowd import percentile
 from benchmarks.load.waiting import wait_until
 from modelling.models import ModelSnapshot
-from tests.concurrency import run_concurrently
 from tests.drills.updater import Updater, store_arrays_like_the_updater
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both_databases]
 

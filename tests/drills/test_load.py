@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from benchmarks import fsync, judging_load
 from benchmarks.load.crowd import percentile
 from benchmarks.load.query_log import normalise_sql, queries_of_posts
+from benchmarks.server import fsync, judging_load
 
 RANDOM_QUERIES = 6  # whether a suggestion is looked up, and how many items have no partner left, is random
 

@@ -18,7 +18,7 @@ from benchmarks.load.database import query
 from benchmarks.load.installation import Installation, descendants, is_alive
 from benchmarks.load.waiting import wait_until
 from modelling.simulation.http_client import cookie_header
-from tests.postgres import installation_in
+from tests.helpers.postgres import installation_in
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,9 +19,9 @@ from benchmarks.load.waiting import wait_until
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.training.verification import find_problems
 from modelling.updater import failure_messages, long_updates, update, update_state
-from tests.concurrency import run_concurrently
 from tests.drills.readers import reading
 from tests.drills.updater import IN_FILES, POINTS, Updater, store_arrays_like_the_updater
+from tests.helpers.concurrency import run_concurrently
 from tests.modelling.histories import TEXTS, all_pairs, answer, make_study
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both_databases]

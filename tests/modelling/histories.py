@@ -7,9 +7,10 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from annotation import event_log, services
+from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
 from annotation.services import Receipt
+from annotation.storage import event_log
 
 Answer = tuple[int, int, int, str]  # worker, first item, second item; first, second, tie or skip
 TEXTS = ("Cats purr.", "Dogs bark at night.", "Fish are quiet pets.", "Birds sing.", "Hamsters sleep.", "Mice hide.")

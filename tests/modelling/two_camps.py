@@ -9,13 +9,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from annotation import event_log, services
+from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
+from annotation.storage import event_log
 from benchmarks.simulated_crowds import draw_labels
 from modelling.crowdgppl import CrowdGPPL
 from modelling.models import ModelSnapshot
-from modelling.training import array_store
 from modelling.training.snapshots import FittedModel
+from modelling.training.storage import array_store
 from modelling.updater.update import update_one
 
 KINDS = ("Evidence and numbers", "Stories of people", "Plain words")

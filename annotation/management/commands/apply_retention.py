@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from annotation.management.base import ConcordCommand
-from annotation.services.retention import delete_old_logins, erase_worker_data, idle_projects
+from annotation.services.privacy.retention import delete_old_logins, erase_worker_data, idle_projects
 
 
 class Command(ConcordCommand):

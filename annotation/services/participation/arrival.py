@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
 from annotation.platforms import Identity, LinkInvalid
-from annotation.services.enrolment import enrol
+from annotation.services.participation.enrolment import enrol
 
 TOKEN_SECONDS = 24 * 3600  # how long a worker may read the welcome page
 WARNING_INTERVAL = timedelta(minutes=1)

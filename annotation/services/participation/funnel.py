@@ -6,7 +6,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
 from annotation.models import Judgement, Project, Recruitment, Worker
-from annotation.services.pair_selection import count_possible_pairs, possible_judgements
+from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
 from annotation.services.participation.payment import Payment
 
 

@@ -5,17 +5,16 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from annotation import event_log
 from annotation.exceptions import RequestError
 from annotation.models import PlatformIdentity, Project, User, Worker
 from annotation.platforms import Completion, Identity, get_platform
-from annotation.services.leasing import expire_leases
+from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.attention import FAILURES, failed_checks
 from annotation.services.participation.pilot import pause_after_pilot
 from annotation.services.projects import audit
-from annotation.services.write_lock import serialise_writes
-from annotation.storage import queries
+from annotation.storage import event_log, queries
+from annotation.storage.write_lock import serialise_writes
 
 Outcome = Worker.Outcome
 

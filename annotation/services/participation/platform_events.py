@@ -4,9 +4,9 @@ from django.db import IntegrityError
 
 from annotation.models import PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import SubmissionStatus
-from annotation.services.leasing import expire_leases
+from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.outcomes import set_outcome
-from annotation.services.write_lock import serialise_writes
+from annotation.storage.write_lock import serialise_writes
 
 RETURNED = "RETURNED"
 LEFT = {RETURNED, "TIMED_OUT", "REJECTED"}  # the worker no longer needs their pairs

@@ -8,7 +8,7 @@ from django.db.models import F
 from annotation.models import Preparation, Project, User, Worker
 from annotation.services.participation.outcomes import set_outcome
 from annotation.services.projects import audit
-from annotation.services.write_lock import serialise_writes
+from annotation.storage.write_lock import serialise_writes
 
 MAX_ATTEMPTS = 2  # Prolific requires at least two, and that nobody is rejected for failing
 

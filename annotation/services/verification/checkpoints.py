@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from django.conf import settings
 
-from annotation.event_log import Event, format_event_time
 from annotation.models import EventHead, Judgement, Project, Retraction
+from annotation.storage.event_log import Event, format_event_time
 
 
 class InvalidCheckpoint(Exception):

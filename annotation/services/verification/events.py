@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from django.db import connection
 from django.db.models import F, Q
 
-from annotation.event_log import Event, event_hash, expected_triggers, read_triggers
 from annotation.models import Assignment, EventHead, Judgement, Project, Retraction, Tombstone
+from annotation.storage.event_log import Event, event_hash, expected_triggers, read_triggers
 
 CHUNK = 2000
 

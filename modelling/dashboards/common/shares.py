@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelling.reliability import wilson_interval
+from modelling.training.reliability import wilson_interval
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from modelling.dashboards.workers.worker_map import (
     map_positions,
 )
 from modelling.models import ModelSnapshot
-from modelling.training.components import ComponentAxes, ComponentAxis, load_component_axes
+from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 
 PER_PAGE = 25
 COLUMNS = [  # foreseen_by_own_model is the old name of self_consistency

@@ -12,7 +12,7 @@ from modelling.dashboards.common.figures import Figure, FigureTable, axis, escap
 from modelling.dashboards.common.judgements import Ints, predict_pairs
 from modelling.dashboards.common.query import item_urls
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.training.components import ComponentAxes, ComponentAxis, load_component_axes
+from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 from modelling.training.votes import get_votes
 
 SHOWN_CONTRIBUTIONS = 2

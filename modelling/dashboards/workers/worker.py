@@ -28,7 +28,7 @@ from modelling.dashboards.workers.personal_scores import (
     scores_figure,
 )
 from modelling.models import ModelSnapshot
-from modelling.training.components import Floats, load_component_axes
+from modelling.training.components.axes import Floats, load_component_axes
 from modelling.training.inputs import PREFERENCE
 from modelling.training.snapshots import FittedModel
 from modelling.training.votes import training_judgements

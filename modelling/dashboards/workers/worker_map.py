@@ -12,7 +12,7 @@ from annotation.models import Project
 from modelling.dashboards.common.figures import DIGITS, Figure, Trace, axis, error_bars, escape_label, rounded
 from modelling.dashboards.common.query import worker_urls
 from modelling.dashboards.common.traits import TraitGroups, Traits, group_by_trait
-from modelling.training.components import ComponentAxes, ComponentAxis, Floats
+from modelling.training.components.axes import ComponentAxes, ComponentAxis, Floats
 from modelling.training.ranking import Z_95
 
 MAX_POINTS = 2000  # workers, those with the most judgements

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from threadpoolctl import threadpool_limits
 
 from annotation.management.base import ConcordCommand, UsageError
-from modelling.training.evaluation import (
+from modelling.training.evaluation.held_out import (
     METHODS,
     METRICS,
     MIN_CLUSTERS,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from annotation.management.base import ConcordCommand, UsageError
 from annotation.management.schema import refuse_newer_database
 from modelling.models import ModelSnapshot, SettingsSearch, UpdateState
-from modelling.training.array_store import remove_temporary_files
+from modelling.training.storage.array_store import remove_temporary_files
 from modelling.updater.leases import (
     BEAT_SECONDS,
     is_leased,

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.http.public_address import build_absolute_url
 from annotation.views import ResearcherRequest
-from modelling.api.router import api
-from modelling.api.tokens import create_token, revoke_token
 from modelling.models import ApiToken
+from modelling.web.api.router import api
+from modelling.web.api.tokens import create_token, revoke_token
 from modelling.web.forms.tokens import TokenForm
 
 CACHE_SECONDS = 300

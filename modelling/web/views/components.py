@@ -14,8 +14,8 @@ from annotation.views import ResearcherRequest
 from modelling.dashboards.common.freshness import Freshness
 from modelling.dashboards.components import components_page
 from modelling.models import ComponentName
-from modelling.training.array_store import DamagedArrays
-from modelling.training.component_numbering import get_numbering, name_component
+from modelling.training.components.numbering import get_numbering, name_component
+from modelling.training.storage.array_store import DamagedArrays
 from modelling.training.versions import shown_snapshot
 from modelling.web.views.dashboard import Context, dashboard
 

@@ -20,7 +20,7 @@ from annotation.http.access import SAFE_METHODS, Role, View, has_role, members_o
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling.dashboards.common.freshness import Freshness, get_freshness
-from modelling.training.array_store import DamagedArrays, EarlierRelease
+from modelling.training.storage.array_store import DamagedArrays, EarlierRelease
 from modelling.web.views.downloads import csv_download
 
 Context = dict[str, Any]

@@ -22,8 +22,8 @@ from modelling.exports.formats import CONTENT_TYPES
 from modelling.exports.points import ExportError
 from modelling.exports.service import ExportRequest, export_page_table
 from modelling.models import ModelSnapshot
-from modelling.training import components as component_table
-from modelling.training.array_store import DamagedArrays
+from modelling.training.components import axes as component_table
+from modelling.training.storage.array_store import DamagedArrays
 from modelling.training.versions import shown_snapshot
 from modelling.web.views.exports import download
 

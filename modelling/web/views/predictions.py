@@ -6,7 +6,7 @@ from annotation.http.access import SAFE_METHODS
 from modelling.dashboards.common.freshness import Freshness
 from modelling.dashboards.new_text import new_text_page
 from modelling.dashboards.pairs import pairs_page
-from modelling.training.array_store import DamagedArrays, EarlierRelease
+from modelling.training.storage.array_store import DamagedArrays, EarlierRelease
 from modelling.web.forms.queries import NewTextForm, PairsForm
 from modelling.web.views.dashboard import Context, dashboard
 

@@ -14,7 +14,7 @@ from modelling.dashboards.workers.exclusion import exclusion_status
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.own_view import own_view as build_own_view
 from modelling.dashboards.workers.worker import WorkerQuery, worker_page
-from modelling.training.array_store import DamagedArrays
+from modelling.training.storage.array_store import DamagedArrays
 from modelling.training.versions import shown_snapshot
 from modelling.web.views.dashboard import Context, dashboard
 

@@ -10,13 +10,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from annotation import event_log
 from annotation.importing.judgement_files import read_judgements
 from annotation.importing.judgements import import_judgements
 from annotation.importing.problems import ImportFileError
 from annotation.models import AuditEntry, EventHead, Judgement, PlatformIdentity, Project, User, Worker
 from annotation.services import create_project
 from annotation.services.items import correct_item
+from annotation.storage import event_log
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

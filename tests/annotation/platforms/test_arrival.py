@@ -5,7 +5,7 @@ from django.test import Client
 
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
 from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
-from tests.concurrency import run_concurrently
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 PLACEHOLDERS = "?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"

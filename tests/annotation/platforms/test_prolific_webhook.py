@@ -11,9 +11,9 @@ from django.test import Client
 from annotation import services
 from annotation.models import PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import sign
-from annotation.services.retention import erase_worker_data
+from annotation.services.privacy.retention import erase_worker_data
 from tests.annotation.platforms.studies import PID, SESSION, STUDY, join, link, recruit
-from tests.concurrency import run_concurrently
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 SECRET = "a secret of the workspace"

@@ -9,7 +9,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from annotation import event_log
 from annotation.models import EventHead, Judgement, Project, Worker
 from annotation.services import Receipt
 from annotation.services.verification import find_problems
@@ -19,6 +18,7 @@ from annotation.services.verification.checkpoints import (
     has_valid_signature,
     sign_checkpoint,
 )
+from annotation.storage import event_log
 
 pytestmark = pytest.mark.django_db
 OTHER_KEY = "b3RoZXIgaW5zZWN1cmUgY2hlY2twb2ludCBrZXkgISE="

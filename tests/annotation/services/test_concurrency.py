@@ -29,8 +29,8 @@ from annotation.services import judging
 from benchmarks.load.client import LoadClient, assignment_ids
 from benchmarks.load.crowd import percentile
 from benchmarks.load.study import make_study
-from tests.concurrency import run_concurrently, timed
-from tests.serving import serving
+from tests.helpers.concurrency import run_concurrently, timed
+from tests.helpers.serving import serving
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both_databases]
 

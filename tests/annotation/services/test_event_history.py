@@ -9,11 +9,12 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from annotation import event_log, services
+from annotation import services
 from annotation.exceptions import AssignmentNotFound
 from annotation.models import Item, Judgement, Project, Retraction, Worker
 from annotation.services import Receipt
 from annotation.services.verification import find_problems
+from annotation.storage import event_log
 from benchmarks.load.study import make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.both_databases]

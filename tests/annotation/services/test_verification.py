@@ -6,10 +6,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from annotation import event_log
 from annotation.models import EventHead, Judgement, Project, Worker
 from annotation.services import Receipt, enrol, retract
 from annotation.services.verification import find_problems, find_trigger_problems
+from annotation.storage import event_log
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

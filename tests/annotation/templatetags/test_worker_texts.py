@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from annotation.templatetags.worker_texts import render_markdown, render_text
-from tests.browser.hostile_texts import TEXTS
+from tests.browser.judging.hostile_texts import TEXTS
 
 TAGS = {"p", "br", "em", "strong", "a", "ul", "ol", "li", "h3", "blockquote", "code", "pre", "hr"}
 ATTRIBUTES = {"a": {"href", "title", "target", "rel"}, "ol": {"start"}, "code": {"class"}}

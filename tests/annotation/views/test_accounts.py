@@ -10,8 +10,8 @@ from django.test import Client
 from annotation.http import throttling
 from annotation.models import AuditEntry, User
 from annotation.services import email as email_service
-from config.email import EmailServer
-from modelling.api.tokens import create_token, find_token
+from config.settings.email import EmailServer
+from modelling.web.api.tokens import create_token, find_token
 from tests.conftest import PASSWORD, make_user
 
 pytestmark = pytest.mark.django_db

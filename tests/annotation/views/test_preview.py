@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from annotation.models import Assignment, EventHead, Judgement, Project, TrialAnswer, User, Worker
-from annotation.services.pair_selection import find_sample_pairs
+from annotation.services.pairs.selection import find_sample_pairs
 from tests.conftest import make_items
 from tests.modelling.exports.samples import csv_rows, export_bytes
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from annotation.models import Project, User, Worker
-from annotation.services.pair_selection import possible_judgements
+from annotation.services.pairs.selection import possible_judgements
 
 pytestmark = pytest.mark.django_db
 

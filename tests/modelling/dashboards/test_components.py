@@ -16,8 +16,8 @@ from modelling.dashboards.components import components_page
 from modelling.exports.catalogue import build_export
 from modelling.exports.points import ExportError, resolve_point
 from modelling.models import ComponentName, ComponentNumbers, ModelSnapshot
-from modelling.training import array_store
 from modelling.training.snapshots import CODE_VERSION
+from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater.update import update_one
 from tests.modelling.two_camps import load_estimator

@@ -10,7 +10,7 @@ from annotation.models import Item, Project, User, Worker
 from annotation.services.items import set_item_active
 from modelling.dashboards.common.freshness import latest_changes
 from modelling.models import ModelSnapshot
-from modelling.training.component_numbering import name_component
+from modelling.training.components.numbering import name_component
 from tests.modelling.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db

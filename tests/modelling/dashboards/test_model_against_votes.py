@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 
 from annotation.models import Item, User
-from modelling.api.tokens import create_token
 from modelling.dashboards.model_against_votes import describe_reason, find_disagreements, rank_difference
 from modelling.models import ModelSnapshot
 from modelling.training.votes import ItemVotes, Votes, get_votes
+from modelling.web.api.tokens import create_token
 from tests.modelling.exports.samples import csv_rows
 from tests.modelling.studies import make_version
 

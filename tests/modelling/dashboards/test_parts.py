@@ -7,13 +7,13 @@ import pytest
 from django.test import Client
 
 from annotation.models import Item, Project, User
-from modelling.dashboards import ranked_entries as module
+from modelling.dashboards.common import ranked_entries as module
 from modelling.dashboards.common.freshness import get_freshness
-from modelling.dashboards.ranked_entries import RankedEntry, ranked_entries
+from modelling.dashboards.common.ranked_entries import RankedEntry, ranked_entries
 from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
 from modelling.models import ModelSnapshot
-from modelling.training.array_store import DamagedArrays
 from modelling.training.snapshots import load_fitted_model
+from modelling.training.storage.array_store import DamagedArrays
 from tests.modelling.exports.samples import csv_rows, fit
 from tests.modelling.histories import make_study
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from annotation.models import Item, User
 from modelling.dashboards import ranking
-from modelling.dashboards.ranked_entries import compute_tiers
+from modelling.dashboards.common.ranked_entries import compute_tiers
 from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel

@@ -12,7 +12,7 @@ from modelling.dashboards.reliability import reliability_page
 from modelling.exports.catalogue import TABLES
 from modelling.exports.points import resolve_point
 from modelling.models import ModelSnapshot
-from modelling.training import reliability as version_reliability
+from modelling.training.reliability import versions as version_reliability
 from tests.modelling.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.test import Client
 from annotation.models import Project, User
 from modelling.dashboards.scoreboard import accuracy_summary, calibration_gap, scoreboard
 from modelling.models import ModelSnapshot, ScoreboardEntry
-from modelling.training.scoreboard import sum_metrics
+from modelling.training.evaluation.scoreboard import sum_metrics
 from tests.modelling.studies import make_version
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from annotation import event_log
 from annotation.models import Item, Judgement, PlatformIdentity, Project, Retraction, TrialAnswer, Worker
+from annotation.storage import event_log
 from modelling.exports.catalogue import TABLES, build_export
 from modelling.exports.points import resolve_point
 from modelling.exports.tables import ExportTable

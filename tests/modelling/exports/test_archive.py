@@ -11,18 +11,19 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from annotation import event_log, services
+from annotation import services
 from annotation.models import Assignment, Item, Judgement, Project, Retraction, Worker
 from annotation.services import Receipt
 from annotation.services.verification import find_problems
 from annotation.services.verification.checkpoints import find_checkpoint_problems, read_checkpoints
+from annotation.storage import event_log
 from benchmarks.load.installation import Installation
 from modelling.exports import archive, archive_reader
 from modelling.exports.archive_reader import ArchiveError, unpack
 from modelling.exports.points import ExportError
 from modelling.exports.reproduce import Reproduction, reproduce
 from modelling.models import ModelSnapshot, UpdateState
-from tests.commands import CommandLine
+from tests.helpers.commands import CommandLine
 from tests.modelling.exports.samples import export_bytes, fit, odd_study
 from tests.modelling.histories import answer
 

@@ -20,7 +20,7 @@ from modelling.exports import backup
 from modelling.models import ModelSnapshot
 from modelling.updater import update
 from tests.drills.backups import drill, restored
-from tests.postgres import installation_in
+from tests.helpers.postgres import installation_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 

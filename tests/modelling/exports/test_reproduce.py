@@ -11,9 +11,10 @@ import pytest
 from django.core.management import call_command
 from django.db.models import F
 
-from annotation import event_log, services
+from annotation import services
 from annotation.models import Item, Judgement, Project
 from annotation.services import Receipt
+from annotation.storage import event_log
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training.verification import FEATURES_CHANGED, OTHER_NUMBERS, find_problems, rebuild
 from modelling.updater import update
@@ -33,9 +34,9 @@ def fit_without_rows() -> str:
     from annotation.models import Item, Worker
     from benchmarks.simulated_crowds import draw_crowd
     from modelling.crowdgppl import PairwiseLabels
-    from modelling.training.array_store import arrays_checksum
     from modelling.training.inputs import Inputs
     from modelling.training.settings import ModelSettings
+    from modelling.training.storage.array_store import arrays_checksum
     from modelling.training.training_state import TrainingState
 
     crowd = draw_crowd(np.random.default_rng(1), n_users=15, n_items=30, n_labels=600, n_components=2)

@@ -15,7 +15,6 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 from scipy.stats import kendalltau
 
-from annotation import event_log
 from annotation.forms.question_rules import format_questionnaire, parse_questionnaire
 from annotation.models import (
     AuditEntry,
@@ -27,6 +26,7 @@ from annotation.models import (
     User,
     Worker,
 )
+from annotation.storage import event_log
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.simulation.demo_crowd import (

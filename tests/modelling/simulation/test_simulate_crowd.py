@@ -12,9 +12,9 @@ from django.core.handlers.wsgi import WSGIHandler
 from annotation.models import Judgement, Project, Worker
 from modelling.simulation.http_client import InProcessClient
 from modelling.simulation.workers import ATTENTIVE, LEFT, NO_TIME, RANDOM, CrowdParameters, CrowdRun, build_crowd
-from tests.commands import CommandLine
 from tests.conftest import make_items
-from tests.serving import serving
+from tests.helpers.commands import CommandLine
+from tests.helpers.serving import serving
 
 TEXTS = [f"{first} {second}." for first in ("Cats", "Dogs", "Birds", "Fish") for second in ("purr", "run", "eat")]
 

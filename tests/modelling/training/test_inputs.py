@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from annotation import event_log
 from annotation.models import Judgement, Project, Retraction
+from annotation.storage import event_log
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import Counts, ReadPoint, get_read_point, primary_keys, read_delta, read_inputs
 from tests.modelling.histories import TEXTS, answer, make_study

@@ -6,7 +6,7 @@ import pytest
 from annotation import services
 from annotation.models import Item, Project, Worker
 from modelling.models import ModelSnapshot
-from modelling.training.scoreboard import METHODS, scoreboard_totals
+from modelling.training.evaluation.scoreboard import METHODS, scoreboard_totals
 from modelling.training.snapshots import FittedModel, load_fitted_model
 from modelling.training.verification import TRAITS_CHANGED, find_problems, rebuild
 from modelling.updater.update import update_one

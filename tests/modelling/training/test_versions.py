@@ -20,7 +20,8 @@ from modelling.dashboards.versions import (
     versions_page,
 )
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training import array_store, versions
+from modelling.training import versions
+from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater import update
 from tests.modelling.studies import make_version

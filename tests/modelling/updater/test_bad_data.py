@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from annotation import event_log
 from annotation.models import Item, Project, User
+from annotation.storage import event_log
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
 from modelling.updater import failure_messages, update
 from tests.modelling.histories import TEXTS, Answer, all_pairs, answer, make_study

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from django.core.management import call_command
 
-from annotation import event_log
 from annotation.models import Project, User, Worker
 from annotation.services import Receipt
+from annotation.storage import event_log
 from modelling.models import LeasedRow, ModelSnapshot, SettingsSearch, UpdateState
 from modelling.updater import leases, long_updates, loop, settings_search, update, update_state
 from modelling.updater.long_updates import LongUpdates, takes_long

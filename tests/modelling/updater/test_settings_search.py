@@ -17,7 +17,7 @@ from annotation.models import AuditEntry, Item, Project, User, Worker
 from annotation.services import Receipt
 from benchmarks.load.waiting import wait_until
 from modelling.models import SettingsSearch, UpdateState
-from modelling.training.scoreboard import LabelMetrics
+from modelling.training.evaluation.scoreboard import LabelMetrics
 from modelling.updater import leases, settings_search
 from modelling.updater.settings_search import SearchData, SettingsCandidate
 

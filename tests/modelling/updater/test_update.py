@@ -14,13 +14,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from annotation import event_log, services
+from annotation import services
 from annotation.models import Item, Judgement, Project, Worker
 from annotation.services import Receipt
+from annotation.storage import event_log
 from modelling.models import ModelSnapshot, SnapshotArrays, UpdaterBeat, UpdateState
-from modelling.training import array_store
 from modelling.training.inputs import ReadPoint, get_read_point, read_inputs
 from modelling.training.snapshots import FittedModel, Scores, current_snapshot, load_fitted_model
+from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater import failure_messages, leases, update, update_state
 

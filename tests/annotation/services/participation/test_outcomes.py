@@ -14,7 +14,7 @@ from annotation.exceptions import TooLateToRetract
 from annotation.models import Assignment, Project, Worker
 from annotation.services.participation.outcomes import NotFinished, earned_completion, end_participation, finish
 from tests.annotation.platforms.studies import CODES, join, link, recruit
-from tests.concurrency import run_concurrently
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 Judge = Callable[..., services.Receipt]

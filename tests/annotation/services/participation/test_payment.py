@@ -15,7 +15,7 @@ from annotation.services.participation.funnel import count_stages, opening_check
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.participation.payment import summarise_payment
 from tests.annotation.platforms.studies import CODES, join, link, recruit
-from tests.concurrency import run_concurrently
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 Judge = Callable[..., services.Receipt]

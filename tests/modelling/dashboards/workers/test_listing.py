@@ -14,7 +14,7 @@ from modelling.dashboards.common.judgements import group_medians, surprisal, wor
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.worker_map import uncertainty_ellipses
 from modelling.models import ComponentNumbers, ModelSnapshot
-from modelling.training.components import load_component_axes
+from modelling.training.components.axes import load_component_axes
 from modelling.training.votes import training_judgements
 from modelling.updater.update import update_one
 from tests.modelling.two_camps import load_estimator, make_fitted_study, make_study

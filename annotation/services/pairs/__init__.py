@@ -1,0 +1,1 @@
+"""Which pair a worker gets next, and the leases that reserve it for them."""

@@ -1,0 +1,64 @@
+"""Erase a worker's personal data while the study keeps its event log."""
+
+import uuid
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from annotation.models import (
+    ImportedDetails,
+    JudgementNote,
+    PlatformEvent,
+    PlatformIdentity,
+    Retraction,
+    User,
+    Worker,
+    WorkerExclusion,
+)
+from annotation.services.projects import audit
+from annotation.storage import event_log
+
+WORKER_ERASED = "erased a worker"  # audit action; stored rows use this text
+
+
+@transaction.atomic
+def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool = False) -> int:
+    """Erase platform IDs, questionnaire answers, notes and imported details. Return the number of removed judgements.
+
+    Judgements carry only a random code, so they may stay. With `remove_judgements` each is retracted by an event and
+    disappears from the model, the rankings and the exports.
+    """
+    # First, because it locks the log: from here on no answer of this worker is stored.
+    event_log.raise_inputs_revision(worker.project_id)
+    worker.refresh_from_db()
+    if worker.outcome == Worker.ERASED and not (remove_judgements and worker.judgements.not_retracted().exists()):
+        return 0  # a repeated request
+    had_traits = int(bool(worker.traits))
+    PlatformIdentity.objects.filter(worker=worker).delete()
+    PlatformEvent.objects.filter(worker=worker).delete()
+    JudgementNote.objects.filter(judgement__worker=worker).delete()
+    WorkerExclusion.objects.filter(worker=worker).update(reason="")
+    ImportedDetails.objects.filter(judgement__worker=worker).delete()
+    worker.traits, worker.answers = {}, {}
+    worker.state, worker.outcome = Worker.State.WITHDRAWN, Worker.ERASED
+    worker.consented_at, worker.return_digest = None, ""
+    worker.save(update_fields=["traits", "answers", "state", "outcome", "consented_at", "return_digest"])
+    removed = _retract_all(worker) if remove_judgements else 0
+    audit(worker.project, user, WORKER_ERASED, {"judgements_removed": removed, "traits": had_traits})
+    transaction.on_commit(truncate_wal)
+    return removed
+
+
+def truncate_wal() -> None:
+    """Remove erased data from SQLite's write-ahead log. PostgreSQL removes it by vacuum and log rotation."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _retract_all(worker: Worker) -> int:
+    now = timezone.now()
+    judgements = worker.judgements.not_retracted().order_by("sequence")
+    events = [Retraction(uuid=uuid.uuid4(), project=worker.project, judgement=j, created_at=now) for j in judgements]
+    event_log.append(events)
+    return len(events)

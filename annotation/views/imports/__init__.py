@@ -1,0 +1,1 @@
+"""Pages that import items and past judgements from a file."""

@@ -1,0 +1,1 @@
+"""Pages of a project: list, overview, settings, state, members, questions, copy, archive and delete."""

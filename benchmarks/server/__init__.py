@@ -1,0 +1,1 @@
+"""Benchmarks of the running server, the updater, imports and exports."""

@@ -1,0 +1,125 @@
+"""Reliability of the judgements of a version, computed once per version for the page and the export."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import numpy as np
+from django.db.models import Count, F, Value
+
+from annotation.models import Item, Worker
+from modelling.crowdgppl.arrays import FloatArray
+from modelling.models import ModelSnapshot
+from modelling.training.inputs import PREFERENCE, get_read_point
+from modelling.training.reliability import (
+    Answers,
+    Estimate,
+    Fit,
+    fit_scale,
+    fit_statistics,
+    krippendorff_alpha,
+    self_consistency,
+    separation,
+    separation_reliability,
+    share,
+    spearman_brown,
+    split_half,
+)
+from modelling.training.reliability.scale import MAX_PART
+from modelling.training.votes import training_judgements
+
+MAX_JUDGEMENTS = 200_000  # beyond, judgements are summed by pair and nothing is computed by worker
+MAX_SPLIT_PART = 300  # linked items; fitting 200 halves takes a few seconds
+
+
+@dataclass(frozen=True)
+class MemberFit:
+    """Infit and outfit of an item (by key) or a worker (by code); `low` and `high` are the expected range of infit."""
+
+    name: str
+    n: int
+    infit: float
+    outfit: float
+    low: float
+    high: float
+
+    @property
+    def misfits(self) -> bool:
+        """Whether answers are less predictable than the model expects."""
+        return self.infit > self.high
+
+
+@dataclass(frozen=True)
+class VersionReliability:
+    """Every measure of the study by name, None where it cannot be computed, and the fit of items and workers."""
+
+    by_worker: bool
+    largest_part: int
+    measures: dict[str, Estimate | None]
+    items: list[MemberFit]
+    workers: list[MemberFit]
+
+    def too_many_items(self, name: str) -> bool:
+        """Whether a measure was left out because a part of the comparison graph is too large for it."""
+        return self.largest_part > (MAX_SPLIT_PART if name.startswith("split_half") else MAX_PART)
+
+
+def get_reliability(snapshot: ModelSnapshot) -> VersionReliability:
+    """Compute once per version, and again after a person is erased."""
+    return _cached_reliability(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision)
+
+
+@lru_cache(maxsize=8)
+def _cached_reliability(snapshot: ModelSnapshot, created_at: datetime, inputs_revision: int) -> VersionReliability:
+    judgements = training_judgements(snapshot).order_by("sequence")
+    by_worker = judgements.count() <= MAX_JUDGEMENTS
+    fields = ["item_lo", "item_hi", "choice", "lo_was_left"]
+    if by_worker:
+        rows = list(judgements.values_list(F("worker"), *fields, Value(1)))
+    else:
+        rows = list(judgements.order_by().values_list(Value(0), *fields).annotate(Count("pk")))
+    if not rows:
+        return VersionReliability(by_worker, 0, {}, [], [])
+    worker_ids, worker = np.unique([row[0] for row in rows], return_inverse=True)
+    item_ids, places = np.unique([row[1:3] for row in rows], return_inverse=True)
+    a, b = places.reshape(-1, 2).T
+    y = np.array([PREFERENCE[row[3]] for row in rows])
+    count = np.array([row[5] for row in rows], dtype=np.float64)
+    answers = Answers(worker.reshape(-1), a, b, y, count, len(item_ids), len(worker_ids))
+    lo_left = np.array([np.nan if row[4] is None else row[4] for row in rows], dtype=np.float64)
+    return _measure(answers, lo_left, item_ids.tolist(), worker_ids.tolist() if by_worker else None)
+
+
+def _measure(
+    answers: Answers, lo_left: FloatArray, item_ids: list[int], worker_ids: list[int] | None
+) -> VersionReliability:
+    scale, largest = fit_scale(answers), int(np.bincount(answers.parts).max())
+    reliability = separation_reliability(scale, answers.parts)
+    measures: dict[str, Estimate | None] = {
+        "ssr": reliability,
+        "separation": separation(reliability) if reliability else None,
+    }
+    workers: list[MemberFit] = []
+    if worker_ids is not None:
+        half = split_half(answers, scale.log_nu) if largest <= MAX_SPLIT_PART else None
+        measures |= {"split_half": half, "split_half_spearman_brown": spearman_brown(half) if half else None}
+        measures |= {"alpha": krippendorff_alpha(answers), "self_consistency": self_consistency(answers)}
+        fit = fit_statistics(answers, scale, [answers.worker], len(worker_ids))
+        codes = Worker.objects.visible().filter(pk__in=worker_ids).values_list("pk", "code")
+        workers = _members(fit, worker_ids, dict(codes))
+    decided, total = answers.y != 0.5, int(answers.count.sum())
+    sided = decided & np.isfinite(lo_left)
+    left = sided & ((answers.y == 1.0) == (lo_left == 1.0))
+    measures["left_share"] = share(float(answers.count[left].sum()), int(answers.count[sided].sum()))
+    measures["tie_rate"] = share(float(answers.count[~decided].sum()), total)
+    fit = fit_statistics(answers, scale, [answers.a, answers.b], len(item_ids))
+    items = _members(fit, item_ids, dict(Item.objects.filter(pk__in=item_ids).values_list("pk", "key")))
+    return VersionReliability(worker_ids is not None, largest, measures, items, workers)
+
+
+def _members(fit: Fit, ids: list[int], names: dict[int, str]) -> list[MemberFit]:
+    """The fit of everyone who has a name, largest infit first."""
+    columns = (fit.n, fit.infit, fit.outfit, fit.low, fit.high)
+    rows = zip(ids, *(column.tolist() for column in columns), strict=True)
+    found = [MemberFit(names[pk], *numbers) for pk, *numbers in rows if pk in names]
+    return sorted(found, key=lambda each: (-each.infit, each.name))

@@ -1,0 +1,1 @@
+"""Storage of what training computes and needs again: arrays of snapshots, labels of workers."""

@@ -1,0 +1,1 @@
+"""Endpoints of the API: one module per resource."""

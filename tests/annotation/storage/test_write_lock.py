@@ -1,0 +1,29 @@
+"""On SQLite, only one thread of a process writes at a time."""
+
+import pytest
+from django.db import connection
+
+from annotation.storage import write_lock
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
+
+
+def test_a_serialised_write_holds_the_lock_and_a_transaction() -> None:
+    @write_lock.serialise_writes
+    def write(answer: int) -> int:
+        assert connection.in_atomic_block
+        assert write_lock._lock.locked() is (connection.vendor == "sqlite")
+        return answer
+
+    assert write(42) == 42
+    assert not write_lock._lock.locked()
+
+
+def test_a_failed_write_releases_the_lock() -> None:
+    @write_lock.serialise_writes
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
+    assert not write_lock._lock.locked()
