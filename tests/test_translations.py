@@ -21,7 +21,7 @@ ROOT = Path(settings.BASE_DIR)
 CATALOGUE = ROOT / "locale" / "de" / "LC_MESSAGES" / "django"
 TEMPLATES = sorted(path for path in (ROOT / "templates").rglob("*") if path.suffix in {".html", ".txt"})
 # The API and the texts of models, which mostly appear in the administration, may stay in English.
-UNTRANSLATED = re.compile(r"(annotation|modelling)/(admin|api/|models/|migrations/)")
+UNTRANSLATED = re.compile(r"(annotation|modelling)/(admin|web/api/|models/|migrations/)")
 MODULES = sorted(path for app in ("annotation", "modelling") for path in (ROOT / app).rglob("*.py"))
 PAGES = [path for path in MODULES if not UNTRANSLATED.match(path.relative_to(ROOT).as_posix())]
 GETTEXT_FUNCTIONS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
