@@ -61,6 +61,7 @@ urlpatterns = [
     path("projects/<slug:slug>/trial/restart/", preview.trial_restart, name="trial_restart"),
     path("projects/<slug:slug>/workers/<slug:code>/exclude/", workers.exclude, name="exclude_worker"),
     path("projects/<slug:slug>/workers/<slug:code>/include/", workers.include, name="include_worker"),
+    path("projects/<slug:slug>/workers/<slug:code>/suspend/", workers.suspend, name="suspend_worker"),
     path("projects/<slug:slug>/workers/<slug:code>/erase/", workers.erase, name="erase_worker"),
     path("projects/<slug:slug>/members/", members.members, name="members"),
     path("projects/<slug:slug>/invitations/", invitations.invite, name="invite"),

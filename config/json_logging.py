@@ -85,6 +85,7 @@ class RequestIdFilter(logging.Filter):
 class JsonFormatter(logging.Formatter):
     """Log only the fields named here: never a request, its cookies or its body."""
 
+    refused = "django.security."  # requests that Django refuses: the message says why, a traceback adds nothing
     fields = ("request_id", "method", "path", "status", "milliseconds", "project", "snapshot", "sequence")
 
     def format(self, record: logging.LogRecord) -> str:
@@ -95,6 +96,6 @@ class JsonFormatter(logging.Formatter):
             "message": mask_private(record.getMessage()),
         }
         line |= {name: value for name in self.fields if (value := getattr(record, name, "")) not in ("", None)}
-        if record.exc_info:
+        if record.exc_info and not record.name.startswith(self.refused):
             line["error"] = mask_private(self.formatException(record.exc_info))
         return json.dumps(line, default=str)

@@ -119,6 +119,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/trial/restart/"): empty(ANALYSTS, 302),
     ("POST", "projects/<slug:slug>/workers/<slug:code>/exclude/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/workers/<slug:code>/include/"): empty(OWNERS, 302),
+    ("POST", "projects/<slug:slug>/workers/<slug:code>/suspend/"): empty(OWNERS, 302),
     ("POST", "projects/<slug:slug>/workers/<slug:code>/erase/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/members/"): OWNERS,
     ("POST", "projects/<slug:slug>/members/"): empty(OWNERS, 422),

@@ -50,6 +50,7 @@ class FieldGroup:
     legend: str
     fields: list[forms.BoundField]
     text: str = ""
+    platforms: str = ""  # the recruiting platforms for which the page shows it, separated by spaces; "" for all
 
 
 def _slug_field() -> forms.SlugField:

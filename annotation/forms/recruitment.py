@@ -71,18 +71,22 @@ class RecruitmentForm(forms.ModelForm):
 
     def groups(self) -> Iterator[FieldGroup]:
         """The fields in the sections of the recruitment page."""
+        names = Recruitment.Platform
+        any_platform = f"{names.PROLIFIC} {names.MTURK} {names.GENERIC}"
         parts = [
-            (_("Platform"), ["platform", "study_id"]),
-            (_("Pay and places"), MONEY),
-            (_("Completion codes"), [code_field(outcome) for outcome in CODE_HELP]),
-            (_("Only for Prolific"), ["signed_links", "jwks", "webhook_secret"]),
+            (_("Platform"), ["platform"], ""),
+            (_("Study on the platform"), ["study_id"], any_platform),
             (
                 _("Only for another panel"),
                 ["participant_parameter", "study_parameter", "session_parameter", "completion_url"],
+                names.GENERIC,
             ),
+            (_("Only for Prolific"), ["signed_links", "jwks", "webhook_secret"], names.PROLIFIC),
+            (_("Pay and places"), MONEY, ""),
+            (_("Completion codes"), [code_field(outcome) for outcome in CODE_HELP], ""),
         ]
-        for legend, names in parts:
-            yield FieldGroup(legend, [self[name] for name in names])
+        for legend, fields, platforms in parts:
+            yield FieldGroup(legend, [self[name] for name in fields], platforms=platforms)
 
     def clean_completion_url(self) -> str:
         address = self.cleaned_data["completion_url"].strip()

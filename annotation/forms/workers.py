@@ -14,3 +14,12 @@ class ExclusionForm(forms.Form):
             "max_length": _("The reason may have up to 200 characters. Nothing was changed."),
         },
     )
+    suspend = forms.BooleanField(
+        label=_("Give this worker no more pairs"),
+        required=False,
+        initial=True,
+        help_text=_(
+            "Otherwise they go on judging, and new answers do not count either. Pay is not touched: the worker can "
+            "finish, as when there are no pairs left."
+        ),
+    )

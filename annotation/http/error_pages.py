@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -38,12 +40,25 @@ def request_error_page(request: HttpRequest, error: RequestError) -> HttpRespons
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return too_large(request)
     return error_response(
         request,
         400,
         _("We could not read that request."),
         _("Nothing was changed."),
         _("Go back, reload the page and try again."),
+    )
+
+
+def too_large(request: HttpRequest) -> HttpResponse:
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1000
+    return error_response(
+        request,
+        413,
+        _("That was too long: the limit is %(limit)s kB.") % {"limit": limit},
+        _("Nothing was changed."),
+        _("Go back, shorten the text and send it again."),
     )
 
 

@@ -35,6 +35,10 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         judgements = apps.get_model("annotation", "Judgement").objects.not_retracted().filter(worker=OuterRef("pk"))
         return self.filter(~Q(outcome=Worker.ERASED) | Exists(judgements))
 
+    def participants(self) -> "WorkerQuerySet":
+        """People who joined by the study's link or the API: not simulated, not imported, not erased."""
+        return self.exclude(consented_at=None).exclude(code__startswith=SIMULATED)
+
     def activity_counts(self, now: datetime) -> dict[str, int]:
         """The number of active, finished, dropped-out and withdrawn workers."""
         judgements, since = apps.get_model("annotation", "Judgement").objects.order_by(), now - ACTIVE_WINDOW
@@ -96,6 +100,7 @@ class Worker(models.Model):
     practised = models.PositiveSmallIntegerField(default=0, help_text=_("Practice pairs done."))
     comprehension_attempts = models.PositiveSmallIntegerField(default=0)
     ended_at = models.DateTimeField(null=True, blank=True, help_text=_("When the outcome was set."))
+    suspended = models.BooleanField(default=False, help_text=_("An owner excluded the worker, who gets no more pairs."))
 
     objects = WorkerQuerySet.as_manager()
 
@@ -115,7 +120,7 @@ class Worker(models.Model):
     @property
     def stopped(self) -> bool:
         """Whether the worker stopped early and may still continue."""
-        return self.outcome == self.Outcome.STOPPED and self.ended_at is None
+        return self.outcome == self.Outcome.STOPPED and self.ended_at is None and not self.suspended
 
     @property
     def outcome_label(self) -> str:

@@ -1,7 +1,7 @@
 """Services: every write of the app, each a short transaction with keyword-only arguments."""
 
 from annotation.services.deletion import archive_project, delete_project
-from annotation.services.exclusion import exclude_worker, include_worker
+from annotation.services.exclusion import exclude_worker, include_worker, suspend_worker
 from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
 from annotation.services.pairs.leasing import add_load, lease_pairs
@@ -46,6 +46,7 @@ __all__ = [
     "retract",
     "set_membership",
     "stop_early",
+    "suspend_worker",
     "to_canonical",
     "withdraw",
 ]

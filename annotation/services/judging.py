@@ -170,7 +170,7 @@ def _store_retraction(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Re
     event = Retraction(uuid=uuid, project=target.project, judgement=target, created_at=timezone.now())
     event_log.append([event])
     stored = Worker.objects.get(pk=worker.pk)
-    if stored.ended_at:
+    if stored.ended_at or stored.suspended:
         raise TooLateToRetract
     if stored.state == Worker.State.FINISHED:
         _reopen(worker, target)

@@ -20,7 +20,8 @@ def build_task(worker: Worker, done: int | None = None, last: Judgement | None =
     done = queries.count_judgements(worker) if done is None else done
     last = last or Judgement.objects.not_retracted().filter(worker=worker).order_by("-sequence").first()
     finished = worker.state == Worker.State.FINISHED
-    undo = last if last and not worker.ended_at and (not finished or is_recent(last)) else None
+    over = worker.ended_at or worker.suspended
+    undo = last if last and not over and (not finished or is_recent(last)) else None
     leases = lease_pairs(worker=worker, rng=rng, done=done)
     return {
         "pairs": [_lease_payload(lease, worker.project) for lease in leases],

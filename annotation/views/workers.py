@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 from annotation.forms.workers import ExclusionForm
 from annotation.http.access import Role, members_only
 from annotation.models import Project, Worker
-from annotation.services import erase_worker, exclude_worker, include_worker
+from annotation.services import erase_worker, exclude_worker, include_worker, suspend_worker
 from annotation.views import ResearcherRequest
 
 
@@ -20,7 +20,7 @@ def exclude(request: ResearcherRequest, project: Project, code: str) -> HttpResp
     worker = get_object_or_404(Worker, project=project, code=code)
     form = ExclusionForm(request.POST)
     if form.is_valid():
-        exclude_worker(worker=worker, user=request.user, reason=form.cleaned_data["reason"])
+        exclude_worker(worker=worker, user=request.user, **form.cleaned_data)
         messages.success(request, _("The worker is excluded from the next version on. Nothing was deleted."))
     else:
         messages.error(request, str(form.errors["reason"][0]))
@@ -34,6 +34,16 @@ def include(request: ResearcherRequest, project: Project, code: str) -> HttpResp
     worker = get_object_or_404(Worker, project=project, code=code)
     if include_worker(worker=worker, user=request.user):
         messages.success(request, _("The worker's judgements count again from the next version on."))
+    return redirect("modelling:worker", project.slug, worker.code)
+
+
+@require_POST
+@members_only(Role.OWNER)
+def suspend(request: ResearcherRequest, project: Project, code: str) -> HttpResponse:
+    """Give an excluded worker no more pairs, or let them judge again."""
+    worker = get_object_or_404(Worker, project=project, code=code)
+    suspend_worker(worker=worker, user=request.user, suspended=request.POST.get("suspended") == "yes")
+    messages.success(request, _("Saved."))
     return redirect("modelling:worker", project.slug, worker.code)
 
 

@@ -28,7 +28,7 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
     Leases are topped up several at once, when few are left: one commit for three answers instead of one for each.
     """
     project = worker.project
-    if worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
+    if worker.suspended or worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
         return []
     if done is None:
         done = queries.count_judgements(worker)

@@ -16,10 +16,16 @@ class Stage:
     count: int
 
 
+def count_others(project: Project) -> int:
+    """The simulated and imported workers, who are no participants."""
+    others = project.workers.exclude(state=Worker.State.WITHDRAWN)
+    return others.exclude(pk__in=project.workers.participants().values("pk")).count()
+
+
 def count_stages(project: Project) -> list[Stage]:
     """Consented, prepared, judging, and how they ended."""
     answered = Exists(Judgement.objects.filter(worker=OuterRef("pk")))
-    workers = Worker.objects.filter(project=project).exclude(state=Worker.State.WITHDRAWN)
+    workers = project.workers.participants()
     counts = workers.aggregate(
         consented=Count("pk"),
         prepared=Count("pk", filter=Q(preparing=False)),

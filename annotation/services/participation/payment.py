@@ -43,7 +43,7 @@ def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
     basis = middle or recruitment.estimated_minutes
     per_hour = (recruitment.reward * 60 / Decimal(basis)).quantize(CENT) if basis and recruitment.reward else None
     floor = MINIMUM_PER_HOUR.get((recruitment.platform, recruitment.currency), Decimal(0))
-    n_paid = Worker.objects.filter(project=project, outcome__in=PAID).count()
+    n_paid = project.workers.participants().filter(outcome__in=PAID).count()
     return Payment(
         n_timed=len(minutes),
         median_minutes=middle,
@@ -57,7 +57,7 @@ def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
 
 def worker_minutes(project: Project) -> list[float]:
     """Minutes from joining to the end, or to the last answer, of each worker who finished."""
-    finished = Worker.objects.filter(project=project, state=Worker.State.FINISHED, outcome__in=["", *PAID])
+    finished = project.workers.participants().filter(state=Worker.State.FINISHED, outcome__in=["", *PAID])
     spans = finished.annotate(n=Count("judgements"), last=Max("judgements__created_at")).filter(n__gt=0)
     spans = spans.annotate(end=Coalesce("ended_at", "last"), began=Min("joined_at"))
     return [max(end - began, timedelta(0)).total_seconds() / 60 for began, end in spans.values_list("began", "end")]

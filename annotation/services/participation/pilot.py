@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from annotation.exceptions import RequestError
-from annotation.models import Project, Recruitment, Worker
+from annotation.models import Project, Recruitment
 from annotation.services.projects import change_project
 from annotation.storage import queries
 
@@ -28,7 +28,7 @@ def place_in_pilot(project: Project) -> Iterator[None]:
         return
     with transaction.atomic():
         queries.lock_project(project)
-        if Worker.objects.filter(project=project).count() >= limit:
+        if project.workers.participants().count() >= limit:
             raise PilotFull
         yield
 
@@ -36,6 +36,6 @@ def place_in_pilot(project: Project) -> Iterator[None]:
 def pause_after_pilot(project: Project) -> None:
     """Pause the study when every worker of the pilot has ended."""
     limit = Recruitment.objects.filter(project=project).values_list("pilot_workers", flat=True).first()
-    ended = Worker.objects.filter(project=project).exclude(ended_at=None)
+    ended = project.workers.participants().exclude(ended_at=None)
     if limit and project.state == Project.State.OPEN and ended.count() >= limit:
         change_project(project=project, user=None, changes={"state": Project.State.PAUSED})

@@ -16,7 +16,7 @@ from annotation.http.access import Role, members_only
 from annotation.http.downloads import attachment
 from annotation.models import Project, Worker
 from annotation.services.participation.arrival import get_recruitment
-from annotation.services.participation.funnel import count_stages, opening_checklist
+from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
 from annotation.services.participation.outcomes import end_by_hand
 from annotation.services.participation.payment import summarise_payment
 from annotation.services.participation.reconciliation import APPROVE, BONUS, REJECT, list_participants, payment_list
@@ -49,6 +49,7 @@ def show(request: ResearcherRequest, project: Project) -> HttpResponse:
         "recruitment": recruitment,
         "payment": payment,
         "stages": count_stages(project),
+        "n_others": count_others(project),
         "checklist": opening_checklist(project, recruitment, payment),
         "participants": list_participants(project, recruitment.platform) if recruitment.platform else [],
         "bonus_form": BonusForm(),

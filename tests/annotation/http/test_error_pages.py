@@ -46,6 +46,18 @@ def test_pages_with_figures_allow_inline_styles_only(
     assert policy.count("unsafe") == 1
 
 
+def test_a_form_over_the_limit_gets_a_page_and_one_line_in_the_log(
+    project: Project, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = client.post("/s/pets/join/", {"consent": "x" * 1_500_000})
+    assert answer.status_code == 413
+    assert "That was too long: the limit is 1000 kB." in answer.text
+    assert "Nothing was changed." in answer.text
+    lines = [JsonFormatter().format(record) for record in caplog.records if "RequestDataTooBig" in record.name]
+    assert len(lines) == 1
+    assert "Traceback" not in lines[0]
+
+
 def test_cookies_are_http_only_and_same_site(project: Project, owner: User, client: Client) -> None:
     client.post("/s/pets/join/", {"consent": "on"})
     client.post("/accounts/login/", {"username": owner.username, "password": PASSWORD})

@@ -1,5 +1,6 @@
 """The recruitment settings: what is accepted, what is refused, and where the link leads."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -25,6 +26,15 @@ def test_saving_shows_the_link_for_prolific_and_is_audited(olga: Client) -> None
     assert "/s/pets/?PROLIFIC_PID={{%PROLIFIC_PID%}}&amp;STUDY_ID={{%STUDY_ID%}}" in page
     assert AuditEntry.objects.latest("pk").details["platform"] == ["", "prolific"]
     assert "codes: – → finished C1ABC" in olga.get("/projects/pets/").content.decode()
+
+
+def test_fields_of_a_platform_are_marked_as_such(olga: Client) -> None:
+    groups = re.findall(r'data-platforms="([a-z ]+)">\s*<legend>([^<]+)', olga.get(PAGE).text)
+    assert groups == [
+        ("prolific mturk generic", "Study on the platform"),
+        ("generic", "Only for another panel"),
+        ("prolific", "Only for Prolific"),
+    ]
 
 
 @pytest.mark.parametrize("page", ["/projects/pets/", "/projects/pets/link/"])

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from annotation import services
 from annotation.models import AttentionCheck, PlatformIdentity, Project, User, Worker
-from annotation.services.participation.funnel import count_stages, opening_checklist
+from annotation.models.workers import SIMULATED
+from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.participation.payment import summarise_payment
 from tests.annotation.platforms.studies import CODES, join, link, recruit
@@ -91,6 +92,25 @@ def test_the_checklist_says_what_is_missing(project: Project, recruitment: Any) 
         "The number of workers fits: 400 judgements planned, 27 possible.",
         "The study's ID on Prolific is set.",
     ]
+
+
+def test_imported_and_simulated_workers_are_no_participants(project: Project, judge: Judge) -> None:
+    settings = {"reward": Decimal("2.00"), "places": 10, "pilot_workers": 1}
+    row = recruit(project, "", **settings)
+    simulated = services.enrol_once(project=project, code=f"{SIMULATED}abc")
+    judge(simulated)
+    end_participation(worker=simulated, outcome="finished")
+    imported = Worker.objects.create(project=project)
+    judge(imported)
+    Worker.objects.filter(pk=imported.pk).update(state="finished", outcome="import")
+    payment = summarise_payment(project, row)
+    assert (payment.n_timed, payment.spent) == (0, 0)
+    assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0]
+    assert count_others(project) == 2
+    pilot = opening_checklist(project, row, payment)[-1]
+    assert (pilot.text, pilot.done) == ("A pilot was done: at least one worker has finished.", False)
+    assert Project.objects.get(pk=project.pk).state == "open", "the pilot waits for its first person"
+    assert Client().post("/s/pets/join/").status_code == 302
 
 
 def read_list(client: Client, name: str) -> list[str]:
