@@ -294,8 +294,9 @@ def _named_intervals(points: list[RankingPoint], project: Project | None) -> tup
         "marker": {"color": "--accent", "size": 7},
         "hovertemplate": "<b>%{text}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
     }
-    names = [f"{_name(point, project)}  {point.rank}" for point in points]
-    yaxis = axis(_("Rank"), tickvals=places, ticktext=names, range=[len(points) + 0.5, 0.5], zeroline=False)
+    names = _names(points, project)
+    labels = [f"{names[point.item]}  {point.rank}" for point in points]
+    yaxis = axis(_("Rank"), tickvals=places, ticktext=labels, range=[len(points) + 0.5, 0.5], zeroline=False)
     return trace, {"xaxis": axis(_("Score")), "yaxis": yaxis}
 
 
@@ -309,16 +310,21 @@ def _many_intervals(points: list[RankingPoint], project: Project | None) -> tupl
     }
     by_score = sorted(points, key=lambda point: -point.mean)
     best, worst = by_score[:LABELLED_ENDS], by_score[-LABELLED_ENDS:]
-    labels = [_arrow(point, _name(point, project), 46, -18 * (2 - n)) for n, point in enumerate(best)]
-    labels += [_arrow(point, _name(point, project), -46, 18 * n) for n, point in enumerate(worst)]
+    names = _names(points, project)
+    labels = [_arrow(point, names[point.item], 46, -18 * (2 - n)) for n, point in enumerate(best)]
+    labels += [_arrow(point, names[point.item], -46, 18 * n) for n, point in enumerate(worst)]
     xaxis = rank_axis(sorted(point.rank for point in points))
     return trace, {"xaxis": xaxis, "yaxis": axis(_("Score")), "annotations": labels}
 
 
-def _name(point: RankingPoint, project: Project | None) -> str:
-    """The key, or on the public ranking the beginning of the text."""
-    name = point.key if project else point.text
-    return escape_label(name if len(name) <= MAX_LABEL else f"{name[:MAX_LABEL]}…")
+def _names(points: list[RankingPoint], project: Project | None) -> dict[int, str]:
+    """The labels by item: texts that are short and differ, else keys; on the public ranking always texts."""
+    texts = {point.text for point in points}
+    use_text = project is None or (len(texts) == len(points) and all(len(text) <= MAX_LABEL for text in texts))
+    names = {point.item: point.text if use_text else point.key for point in points}
+    return {
+        item: escape_label(name if len(name) <= MAX_LABEL else f"{name[:MAX_LABEL]}…") for item, name in names.items()
+    }
 
 
 def _arrow(point: RankingPoint, text: str, dx: int, dy: int) -> dict[str, Any]:

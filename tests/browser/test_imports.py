@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
 from playwright.sync_api import Browser, Page, expect
 
 from annotation.models import Project, User
 from annotation.services import create_project
+from modelling.updater.update import update_one
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.test_end_to_end import log_in
 
@@ -66,3 +68,56 @@ def test_columns_are_mapped_and_one_study_is_chosen(
         expect(page.get_by_text("2 judgements added")).to_be_visible()
     assert {worker.traits["mood"] for worker in park.workers.all()} == {"calm", "tired"}
     assert sorted(park.items.values_list("features__year", flat=True)) == [1733.0, 1886.0, 1895.0]
+
+
+LAYOUTS = {
+    "winner-loser.csv": ["winner", "loser"],
+    "comparative-judgement.xlsx": ["judge", "candidate_chosen", "candidate_not_chosen"],
+    "evalica.csv": ["left", "right", "winner"],
+    "windows.csv": ["Rater", "Item A", "Item B", "Choice", "Comment"],
+}
+OUTCOMES = [("1", "2"), ("2", "3"), ("1", "3"), ("3", "4"), ("1", "4")]  # winner and loser
+
+
+def write_layout(folder: Path, name: str) -> Path:
+    """The same five judgements in this layout: as a workbook, or as CSV in UTF-8 or Windows-1252."""
+    header = LAYOUTS[name]
+    cells = {
+        "winner-loser.csv": [list(pair) for pair in OUTCOMES],
+        "comparative-judgement.xlsx": [[f"j{n % 2}", *pair] for n, pair in enumerate(OUTCOMES)],
+        "evalica.csv": [[loser, winner, "right"] for winner, loser in OUTCOMES],
+        "windows.csv": [["müller", winner, loser, "a", "schöner"] for winner, loser in OUTCOMES],
+    }[name]
+    path = folder / name
+    if path.suffix == ".xlsx":
+        book = Workbook()
+        for row in [header, *cells]:
+            book.active.append(row)
+        book.save(path)
+    else:
+        encoding, separator = ("cp1252", ";") if name == "windows.csv" else ("utf-8", ",")
+        path.write_text("".join(f"{separator.join(row)}\r\n" for row in [header, *cells]), encoding=encoding)
+    return path
+
+
+def test_common_layouts_go_from_file_to_ranking_without_a_change(
+    browser: Browser, served: str, owner: User, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text(
+        "id,label,prompt\n1,Car,Wheels\n2,Bus,Wheels\n3,Pram,Wheels\n4,Raft,Wheels\n", encoding="utf-8"
+    )
+    page = browser.new_page()
+    log_in(page, served, owner.username)
+    for number, name in enumerate(LAYOUTS):
+        study = f"{served}/projects/layout-{number}"
+        create_project(owner=owner, slug=f"layout-{number}", title=name)
+        for kind, path in (("items", tmp_path / "items.csv"), ("judgements", write_layout(tmp_path, name))):
+            page.goto(f"{study}/{kind}/import/")
+            page.locator("#file").set_input_files(path)
+            page.get_by_role("button", name="Upload and preview").click()
+            page.get_by_role("button", name=f"Import {kind}").click()
+        expect(page.get_by_text("5 judgements added")).to_be_visible()
+        assert update_one("test")
+        page.goto(f"{study}/ranking/")
+        shown = page.get_by_role("region", name="Ranking").locator("tbody .excerpt").all_inner_texts()
+        assert (shown[0], shown[-1]) == ("Car", "Raft"), name
