@@ -111,13 +111,13 @@ def variances_figure(axes: list[ComponentAxis]) -> Figure:
         "text": [escape_label(each.title) for each in order],
         "textposition": "none",
         "marker": {"color": "--accent"},
-        "hovertemplate": "<b>%{text}</b><br>%{y:.3f}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{y:.3f}<extra></extra>",
     }
     description = _("Variances of %(n)d components from %(high).3f to %(low).3f.") % {
         "n": len(order),
         "high": order[0].variance,
         "low": order[-1].variance,
     }
-    variance = axis("1 / (<i>s</i><sub>v</sub> <i>s</i><sub>w</sub>)", rangemode="tozero")
+    variance = axis(_("Variance"), rangemode="tozero")
     layout = {"xaxis": axis(_("Component"), type="category"), "yaxis": variance, "showlegend": False}
     return Figure("variances", _("Variance"), description, [bars], layout, height=340)

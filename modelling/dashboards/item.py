@@ -239,7 +239,7 @@ def history_figure(history: list[ConsensusScore]) -> Figure:
         "line": {"color": "--accent", "width": 1.5},
         "marker": {"color": "--accent", "size": 6},
         "text": [str(score.snapshot.included) for score in history],
-        "hovertemplate": "<b>%{x}</b> (%{text})<br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
+        "hovertemplate": "%{x} (%{text})<br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
     }
     first, last = history[0], history[-1]
     description = _("Score from %(first).2f in version %(a)d to %(last).2f in version %(b)d.") % {
@@ -268,7 +268,7 @@ def workers_figure(above: list[WorkerScore], below: list[WorkerScore], project: 
         "error_x": error_bars(Z_95 * each.difference_sd for each in workers),
         "marker": {"color": ["--c1" if each.difference > 0 else "--c2" for each in workers], "size": 9},
         "customdata": worker_urls(project, [each.worker.code for each in workers]),
-        "hovertemplate": "<b>%{y}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
+        "hovertemplate": "%{y}<br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
     }
     description = _("Predicted difference from the consensus of %(n)d workers, with 95 %% intervals.") % {
         "n": len(workers)

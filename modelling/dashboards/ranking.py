@@ -292,7 +292,7 @@ def _named_intervals(points: list[RankingPoint], project: Project | None) -> tup
         **_markers(points, [point.mean for point in points], places, project),
         "error_x": error_bars(Z_95 * point.sd for point in points),
         "marker": {"color": "--accent", "size": 7},
-        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{x:.2f} ± %{error_x.array:.2f}<extra></extra>",
     }
     names = _names(points, project)
     labels = [f"{names[point.item]}  {point.rank}" for point in points]
@@ -306,7 +306,7 @@ def _many_intervals(points: list[RankingPoint], project: Project | None) -> tupl
         **_markers(points, [point.rank for point in points], [point.mean for point in points], project),
         "error_y": error_bars(Z_95 * point.sd for point in points),
         "marker": {"color": "--accent", "size": 6 if len(points) <= 200 else 3},
-        "hovertemplate": "<b>%{text}</b><br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{y:.2f} ± %{error_y.array:.2f}<extra></extra>",
     }
     by_score = sorted(points, key=lambda point: -point.mean)
     best, worst = by_score[:LABELLED_ENDS], by_score[-LABELLED_ENDS:]
@@ -338,7 +338,7 @@ def polarisation_figure(points: list[RankingPoint], project: Project | None) -> 
     trace = {
         **_markers(points, [point.mean for point in points], [point.polarisation for point in points], project),
         "marker": {"color": "--c1", "size": 8 if len(points) <= 200 else 4, "opacity": 0.7},
-        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} / %{y:.2f}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{x:.2f} / %{y:.2f}<extra></extra>",
     }
     most = max(points, key=lambda point: point.polarisation)
     description = _("Score against polarisation. The most divisive item is %(key)s.") % {

@@ -180,7 +180,7 @@ def scores_figure(scores: PersonalScores, project: Project) -> Figure:
         "text": [f"{escape_label(item.key)}: {escape_label(texts[item.id])}" for item in items],
         "customdata": item_urls(project, [item.id for item in items]),
         "marker": {"color": "--c1", "size": 7 if len(items) <= 200 else 4, "opacity": 0.75},
-        "hovertemplate": "<b>%{text}</b><br>%{x:.2f} → %{y:.2f}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{x:.2f} → %{y:.2f}<extra></extra>",
     }
     description = _("The worker's score of %(n)d items against the consensus score.") % {"n": len(items)}
     layout = {"xaxis": axis(_("Consensus score")), "yaxis": axis(_("This worker's score")), "showlegend": False}

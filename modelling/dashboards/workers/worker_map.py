@@ -125,7 +125,7 @@ def _hover_text(point: MapPoint) -> str:
     position = f"{at.x:.2f} ± {Z_95 * at.x_sd:.2f}"
     if at.y is not None and at.y_sd is not None:
         position += f" / {at.y:.2f} ± {Z_95 * at.y_sd:.2f}"
-    return f"<b>{escape_label(point.code)}</b><br>{count}<br>{position}"
+    return f"{escape_label(point.code)}<br>{count}<br>{position}"
 
 
 def _join_with_gaps(parts: list[Floats]) -> list[float | None]:

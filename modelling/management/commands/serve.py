@@ -82,6 +82,7 @@ class WebProcesses(Multiprocess):
 def web_config(workers: int = 1) -> uvicorn.Config:
     return uvicorn.Config(
         "config.asgi:application",
+        http="config.http_protocol:LimitedHttpProtocol",
         lifespan="off",
         log_config=None,  # settings.LOGGING
         server_header=False,

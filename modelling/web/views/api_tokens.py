@@ -3,8 +3,6 @@
 from functools import cache
 from typing import Any
 
-from csp.constants import UNSAFE_INLINE
-from csp.decorators import csp_update
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -38,7 +36,6 @@ def _document() -> bytes:
 
 @require_safe
 @cache_control(private=True, max_age=CACHE_SECONDS)
-@csp_update({"style-src": [UNSAFE_INLINE]})  # Swagger UI sets style attributes
 def documentation(request: HttpRequest) -> HttpResponse:
     """Show a short introduction and the API reference, drawn from the OpenAPI document by Swagger UI."""
     return render(request, "modelling/api/api.html", {"address": build_absolute_url(request, "/").rstrip("/")})

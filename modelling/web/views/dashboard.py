@@ -7,7 +7,6 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -27,8 +26,8 @@ Context = dict[str, Any]
 
 CSRF_FIELD = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')
 
-# plotly adds inline styles, and saves a figure through a blob URL.
-allow_plotly: Any = csp_update({"style-src": [UNSAFE_INLINE], "img-src": ["blob:"]})
+# plotly saves a figure through a blob URL.
+allow_plotly: Any = csp_update({"img-src": ["blob:"]})
 
 
 def dashboard(template: str, *, methods: tuple[str, ...] = SAFE_METHODS) -> Callable[[Callable[..., Context]], View]:

@@ -1,5 +1,6 @@
-"""A request body over the limit is refused before it is read, with or without Content-Length."""
+"""A request body over the limit is refused before it is read, and one that stops arriving is not waited for."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from annotation.http.upload_limit import BodyLimit, Message, Receive, Send
 from tests.conftest import run_in_thread
 
 LIMIT = 1000
+STALL = b"nothing more arrives"
 
 
 class Server:
@@ -23,13 +25,15 @@ class Server:
     async def receive(self) -> Message:
         piece = next(self.pieces, b"")
         self.read += len(piece)
+        if piece == STALL:
+            await asyncio.Future()
         return {"type": "http.request", "body": piece, "more_body": bool(piece)}
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
 
     def ask(self) -> int:
-        run_in_thread(BodyLimit(read_all, LIMIT)(self.scope, self.receive, self.send))
+        run_in_thread(BodyLimit(read_all, LIMIT, pause=0.01)(self.scope, self.receive, self.send))
         return int(self.sent[0]["status"])
 
 
@@ -58,6 +62,13 @@ def test_a_body_that_grows_too_large_is_refused_before_it_is_complete(length: st
 def test_a_body_at_the_limit_passes() -> None:
     server = Server([b"x" * 100] * 10, "1000")
     assert server.ask() == 200
+
+
+def test_a_body_that_stops_arriving_is_refused() -> None:
+    server = Server([b"x" * 100, STALL], "900")
+    assert server.ask() == 408
+    assert b"Nothing was changed" in server.sent[1]["body"]
+    assert len(server.sent) == 2
 
 
 def test_other_protocols_pass() -> None:

@@ -1,0 +1,59 @@
+"""Limits for the head of a request, on a server that is reached without a proxy."""
+
+import asyncio
+
+import pytest
+import uvicorn
+
+from config import http_protocol
+from config.http_protocol import MAX_HEAD_BYTES, LimitedHttpProtocol
+from tests.conftest import run_in_thread
+
+START = b"GET / HTTP/1.1\r\nHost: x\r\n"
+
+
+async def respond(scope, receive, send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def status_of(*parts: bytes) -> str:
+    """Send these parts of a request and return the first line of the response."""
+
+    async def exchange() -> str:
+        config = uvicorn.Config(respond, port=0, lifespan="off", log_config=None, http=LimitedHttpProtocol)
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection(*server.servers[0].sockets[0].getsockname())
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        line = (await reader.readline()).decode()
+        writer.close()
+        server.should_exit = True
+        await running
+        return " ".join(line.split()[1:])
+
+    return run_in_thread(exchange())
+
+
+def test_an_ordinary_request_passes() -> None:
+    assert status_of(START, b"Cookie: " + b"x" * 8000 + b"\r\n\r\n") == "200 OK"
+
+
+def test_a_complete_head_over_the_limit_is_refused() -> None:
+    headers = b"".join(b"X-%d: %s\r\n" % (n, b"x" * 500) for n in range(MAX_HEAD_BYTES // 400))
+    assert status_of(START + headers + b"\r\n")[:3] in ("400", "431")
+    assert status_of(b"GET /" + b"x" * MAX_HEAD_BYTES + b" HTTP/1.1\r\nHost: x\r\n\r\n")[:3] in ("400", "431")
+
+
+def test_a_header_that_never_ends_is_refused() -> None:
+    assert status_of(START, b"X: " + b"x" * 2 * MAX_HEAD_BYTES) == "431 Request Header Fields Too Large"
+
+
+@pytest.mark.parametrize("parts", [(), (START,), (START + b"\r\n"[:1],)])
+def test_a_head_that_does_not_arrive_in_time_is_refused(monkeypatch: pytest.MonkeyPatch, parts: tuple[bytes]) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.05)
+    assert status_of(*parts) == "408 Request Timeout"
