@@ -2,7 +2,8 @@
 
 1. The rows are checked and written to `ImportChunk` in short transactions. Nothing else changes; if the process is
    killed, these rows are deleted a day later.
-2. One short transaction starts the import, provided that the study has not changed since the rows were checked.
+2. One short transaction starts the import (of all studies of a split file), provided that nothing has changed since the
+   rows were checked.
 3. A chunk is appended and deleted in one short transaction, so that every judgement is appended once, whichever
    process continues after a kill. A started import therefore always becomes complete, and the model does not learn
    from the study before that.
@@ -10,6 +11,7 @@
 
 import logging
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
@@ -19,7 +21,7 @@ from django.utils import timezone
 from annotation.importing import judgements
 from annotation.importing.judgement_files import ImportedJudgement
 from annotation.importing.judgements import ImportRunning, JudgementImportPlan, refuse_if_running
-from annotation.models import EventHead, ImportChunk, Judgement, JudgementImport, Project, User
+from annotation.models import EventHead, ImportChunk, Judgement, JudgementImport, PlatformIdentity, Project, User
 from annotation.services import audit
 from annotation.services.items import lock_items
 from annotation.storage import event_log
@@ -33,54 +35,100 @@ ABANDONED = timedelta(days=1)
 State = JudgementImport.State
 
 
+@dataclass(frozen=True)
+class StagedImport:
+    """An import that is checked and written to chunks, and the state of the study in which it was checked."""
+
+    job: JudgementImport
+    plan: JudgementImportPlan
+    checked_at: EventHead
+
+
 def import_judgements(
     *, project: Project, user: User | None, rows: list[ImportedJudgement], wait: bool = False
 ) -> JudgementImportPlan:
     """Import few rows at once, and many in the background or, with `wait`, in chunks by this process."""
     if len(rows) <= AT_ONCE:
         return judgements.import_judgements(project=project, user=user, rows=rows)
-    while True:
-        refuse_if_running(project)
-        head = EventHead.objects.get(project=project)
-        plan = judgements.plan_judgements(project, rows)
-        if not plan.changes_anything:
-            return plan
-        job = _stage(project, user, plan)
-        try:
-            started = _start(job, plan, head)
-        except ImportRunning:
-            job.delete()
-            raise
-        if started:
-            break
-        job.delete()
-    plan.in_background = not wait
-    while wait and append_chunks(job):
-        pass
+    (plan,) = import_in_chunks(user, [(project, rows)], wait=wait)
     return plan
 
 
-def _stage(project: Project, user: User | None, plan: JudgementImportPlan) -> JudgementImport:
-    """Write the plan to chunks, which nothing reads before the import is started."""
-    job = JudgementImport.objects.create(project=project, requested_by=user, total=len(plan.added))
-    parts = enumerate(judgements.split_plan(plan))
-    while some := [ImportChunk(job=job, number=n, content=part) for n, part in islice(parts, CHUNKS_PER_WRITE)]:
-        ImportChunk.objects.bulk_create(some)
-    return job
+def import_in_chunks(
+    user: User | None, files: list[tuple[Project, list[ImportedJudgement]]], *, wait: bool = False
+) -> list[JudgementImportPlan]:
+    """Stage the rows of each project, then start all imports together."""
+    known = [imported_names(project) for project, _ in files]
+    while True:
+        plans, staged = list[JudgementImportPlan](), list[StagedImport]()
+        for (project, rows), names in zip(files, known, strict=True):
+            plans.append(_stage(project, user, _without_erased(project, rows, names), staged))
+        try:
+            started = _start(staged)
+        except ImportRunning:
+            _discard(staged)
+            raise
+        if started:
+            break
+        _discard(staged)
+    for each in staged:
+        each.plan.in_background = not wait
+        while wait and append_chunks(each.job):
+            pass
+    return plans
+
+
+def imported_names(project: Project) -> set[str]:
+    """The names in files of the workers of earlier imports."""
+    identities = PlatformIdentity.objects.filter(project=project, platform=judgements.PLATFORM)
+    return set(identities.values_list("external_id", flat=True))
+
+
+def _without_erased(project: Project, rows: list[ImportedJudgement], known: set[str]) -> list[ImportedJudgement]:
+    """Leave out workers who have been erased since the import began."""
+    erased = known - imported_names(project)
+    return [row for row in rows if row.worker not in erased] if erased else rows
+
+
+def _stage(
+    project: Project, user: User | None, rows: list[ImportedJudgement], staged: list[StagedImport]
+) -> JudgementImportPlan:
+    """Check the rows and write them to chunks, which nothing reads before the import is started."""
+    refuse_if_running(project)
+    head = EventHead.objects.get(project=project)
+    plan = judgements.plan_judgements(project, rows)
+    if plan.changes_anything:
+        job = JudgementImport.objects.create(project=project, requested_by=user, total=len(plan.added))
+        staged.append(StagedImport(job, plan, head))
+        parts = enumerate(judgements.split_plan(plan))
+        while some := [ImportChunk(job=job, number=n, content=part) for n, part in islice(parts, CHUNKS_PER_WRITE)]:
+            ImportChunk.objects.bulk_create(some)
+    return plan
 
 
 @transaction.atomic
-def _start(job: JudgementImport, plan: JudgementImportPlan, planned_at: EventHead) -> bool:
-    """Start the import; False if items, workers or imported judgements have changed since it was planned."""
-    lock_items(job.project)
-    refuse_if_running(job.project)
-    now = EventHead.objects.get(project=job.project)
-    imported = Judgement.objects.filter(project=job.project, sequence__gt=planned_at.sequence)
-    if now.inputs_revision != planned_at.inputs_revision or imported.filter(source=Judgement.Source.IMPORT).exists():
-        return False
-    JudgementImport.objects.filter(pk=job.pk).update(state=State.RUNNING)
-    audit(job.project, job.requested_by, "imported judgements", plan.counts)
+def _start(staged: list[StagedImport]) -> bool:
+    """Start the imports; False if items, workers or imported judgements have changed since the rows were checked."""
+    for each in sorted(staged, key=lambda each: each.job.project_id):  # always locked in this order
+        lock_items(each.job.project)
+        refuse_if_running(each.job.project)
+        if _has_changed(each):
+            return False
+    for each in staged:
+        JudgementImport.objects.filter(pk=each.job.pk).update(state=State.RUNNING)
+        audit(each.job.project, each.job.requested_by, "imported judgements", each.plan.counts)
     return True
+
+
+def _has_changed(staged: StagedImport) -> bool:
+    now = EventHead.objects.get(project=staged.job.project)
+    imported = Judgement.objects.filter(project=staged.job.project, source=Judgement.Source.IMPORT)
+    new = imported.filter(sequence__gt=staged.checked_at.sequence)
+    return now.inputs_revision != staged.checked_at.inputs_revision or new.exists()
+
+
+def _discard(staged: list[StagedImport]) -> None:
+    JudgementImport.objects.filter(pk__in=[each.job.pk for each in staged]).delete()
 
 
 def continue_imports() -> bool:
@@ -115,6 +163,9 @@ def append_chunk(job: JudgementImport) -> bool:
 
 @transaction.atomic
 def _append_chunk(job: JudgementImport) -> bool:
+    # First the log, as everything that writes events does: no worker is erased between reading and appending the chunk.
+    if not EventHead.objects.select_for_update().filter(project=job.project_id).exists():
+        return False  # the study was deleted
     running = JudgementImport.objects.select_for_update().filter(pk=job.pk, state=State.RUNNING).first()
     if running is None:
         return False

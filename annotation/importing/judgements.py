@@ -230,15 +230,15 @@ def _imported_workers(project: Project, names: set[str] | None = None) -> dict[s
 def _store(project: Project, user: User | None, plan: JudgementImportPlan) -> None:
     """Append the judgements to the event log; the caller has locked the project's items."""
     workers = {**_imported_workers(project), **_create_workers(project, plan.workers)}
-    _append(project, plan.added, workers)
+    _append(project, plan.added, [workers[each.worker] for each in plan.added])
     _store_traits(project, {workers[name]: traits for name, traits in plan.traits.items()})
     audit(project, user, "imported judgements", plan.counts)
     transaction.on_commit(lambda: event_log.notify(project.pk))
 
 
-def _append(project: Project, planned: list[PlannedJudgement], workers: dict[str, Worker]) -> None:
-    """Append these judgements with their details, and count them in the loads of their items."""
-    events = [_judgement(project, each, workers[each.worker]) for each in planned]
+def _append(project: Project, planned: list[PlannedJudgement], workers: list[Worker]) -> None:
+    """Append these judgements of these workers with their details, and count them in the loads of their items."""
+    events = [_judgement(project, each, worker) for each, worker in zip(planned, workers, strict=True)]
     event_log.append(events)
     _store_details(events, planned)
     add_load((each.lo.pk, each.hi.pk) for each in planned)
@@ -279,11 +279,24 @@ def append_part(project: Project, part: dict[str, Any]) -> int:
     """Create the workers, append the judgements and store the traits of one part; return the number of judgements."""
     _create_workers(project, part.get("workers", []))
     records, traits = part.get("judgements", []), part.get("traits", {})
-    workers = _imported_workers(project, {*traits, *(record["worker"] for record in records)})
+    workers = _workers_named(project, {*traits, *(record["worker"] for record in records if "worker" in record)})
+    erased = _workers_with_codes(project, {record["code"] for record in records if "code" in record})
+    authors = [workers[record["worker"]] if "worker" in record else erased[record["code"]] for record in records]
     items = Item.objects.in_bulk({record[end] for record in records for end in ("lo", "hi")})
-    _append(project, [_from_record(record, items) for record in records], workers)
+    _append(project, [_from_record(record, items) for record in records], authors)
     _store_traits(project, {workers[name]: values for name, values in traits.items()})
     return len(records)
+
+
+def _workers_named(project: Project, names: set[str]) -> dict[str, Worker]:
+    """The imported workers with these names. Those whose names were erased by the end of retention are new again."""
+    workers = _imported_workers(project, names)
+    return workers | _create_workers(project, sorted(names - workers.keys()))
+
+
+def _workers_with_codes(project: Project, codes: set[str]) -> dict[str, Worker]:
+    """The workers who were erased while the import was running (`ImportChunk.erase_worker`)."""
+    return {worker.code: worker for worker in Worker.objects.filter(project=project, code__in=codes)}
 
 
 def _to_record(planned: PlannedJudgement) -> dict[str, Any]:
@@ -304,7 +317,7 @@ def _to_record(planned: PlannedJudgement) -> dict[str, Any]:
 
 
 def _from_record(record: dict[str, Any], items: dict[int, Item]) -> PlannedJudgement:
-    worker, choice = record["worker"], record["choice"]
+    worker, choice = record.get("worker", ""), record["choice"]
     lo, hi, at = items[record["lo"]], items[record["hi"]], record.get("judged_at")
     row = ImportedJudgement(
         line=0,

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import ClassVar
 
 from django.db import transaction
 from django.utils.text import slugify
 
 from annotation.http.access import Role, has_role
+from annotation.importing import background
 from annotation.importing.judgement_files import ImportedJudgement
 from annotation.importing.judgements import JudgementImportPlan, compare, import_judgements, plan_judgements
 from annotation.models import AuditEntry, Project, User
@@ -25,10 +25,10 @@ MAX_SLUG, MAX_TITLE = 60, 200
 class SplitPlan:
     """What the import will add to each study of the file; `projects` are the copies that exist already."""
 
-    in_background: ClassVar[bool] = False
     plans: dict[str, JudgementImportPlan] = field(default_factory=dict)
     projects: dict[str, Project] = field(default_factory=dict)
     slugs: dict[str, str] = field(default_factory=dict)
+    in_background: bool = False  # the judgements are still being added
 
     @property
     def counts(self) -> dict[str, int]:
@@ -66,18 +66,38 @@ def plan_split(project: Project, user: User, rows: list[ImportedJudgement]) -> S
     return split
 
 
-@transaction.atomic
 def import_split(*, project: Project, user: User, rows: list[ImportedJudgement]) -> SplitPlan:
-    """Import the rows of each study into its copy of this project; importing the same rows again adds nothing."""
-    split = plan_split(project, user, rows)
+    """Import the rows of each study into its copy of this project; importing the same rows again adds nothing.
+
+    A large file is checked completely, then the missing copies are made, one in each transaction, and the judgements of
+    all studies are staged and started together.
+    """
+    if len(rows) > background.AT_ONCE:
+        split = plan_split(project, user, rows)
+        files = _make_copies(project, user, rows, split)
+        plans = background.import_in_chunks(user, files)
+        split.in_background = any(plan.in_background for plan in plans)
+        return split
+    with transaction.atomic():
+        split = plan_split(project, user, rows)
+        for copy, own_rows in _make_copies(project, user, rows, split):
+            import_judgements(project=copy, user=user, rows=own_rows)
+    return split
+
+
+def _make_copies(
+    project: Project, user: User, rows: list[ImportedJudgement], split: SplitPlan
+) -> list[tuple[Project, list[ImportedJudgement]]]:
+    """Create the copies that do not exist yet; return each study's copy and rows."""
+    files = []
     for study, own_rows in _rows_by_study(rows).items():
         if study not in split.projects:
             title = f"{project.title}: {study}"[:MAX_TITLE]
             split.projects[study] = copy_project(
                 project=project, user=user, title=title, slug=split.slugs[study], with_items=True
             )
-        import_judgements(project=split.projects[study], user=user, rows=own_rows)
-    return split
+        files.append((split.projects[study], own_rows))
+    return files
 
 
 def _rows_by_study(rows: list[ImportedJudgement]) -> dict[str, list[ImportedJudgement]]:

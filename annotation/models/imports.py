@@ -1,5 +1,7 @@
 """Imports of many judgements, which are appended to the event log in the background."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -35,7 +37,7 @@ class JudgementImport(models.Model):
 
 
 class ImportChunk(models.Model):
-    """Checked rows of an import that are not yet in the event log."""
+    """Checked rows of an import that are not yet in the event log: `workers` (names), `judgements` or `traits`."""
 
     job = models.ForeignKey(JudgementImport, on_delete=models.CASCADE, related_name="chunks")
     number = models.PositiveIntegerField()
@@ -46,3 +48,22 @@ class ImportChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id}: {self.number}"
+
+    def erase_worker(self, name: str, code: str, *, remove_judgements: bool) -> int:
+        """Replace a worker's name by their code and drop all else about them; return the number of removed judgements.
+
+        The result is that of an erasure after the import.
+        """
+        records = self.content.get("judgements", [])
+        kept = [record for record in records if record.get("worker") != name]
+        if not remove_judgements:
+            kept = [_anonymise(record, code) if record.get("worker") == name else record for record in records]
+        if "judgements" in self.content:
+            self.content["judgements"] = kept
+        self.content.get("traits", {}).pop(name, None)
+        return len(records) - len(kept)
+
+
+def _anonymise(record: dict[str, Any], code: str) -> dict[str, Any]:
+    personal = ("worker", "judged_at", "note", "extra")
+    return {field: value for field, value in record.items() if field not in personal} | {"code": code}

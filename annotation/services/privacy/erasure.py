@@ -1,12 +1,19 @@
 """Erase a worker's personal data while the study keeps its event log."""
 
+import json
 import uuid
+from functools import reduce
+from operator import or_
 
 from django.db import connection, transaction
+from django.db.models import F, Q, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from annotation.models import (
+    ImportChunk,
     ImportedDetails,
+    JudgementImport,
     JudgementNote,
     PlatformEvent,
     PlatformIdentity,
@@ -34,6 +41,7 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     if worker.outcome == Worker.ERASED and not (remove_judgements and worker.judgements.not_retracted().exists()):
         return 0  # a repeated request
     had_traits = int(bool(worker.traits))
+    _erase_staged_rows(worker, remove_judgements)
     PlatformIdentity.objects.filter(worker=worker).delete()
     PlatformEvent.objects.filter(worker=worker).delete()
     JudgementNote.objects.filter(judgement__worker=worker).delete()
@@ -47,6 +55,19 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     audit(worker.project, user, WORKER_ERASED, {"judgements_removed": removed, "traits": had_traits})
     transaction.on_commit(truncate_wal)
     return removed
+
+
+def _erase_staged_rows(worker: Worker, remove_judgements: bool) -> None:
+    """Erase the worker from imports that are still running; those being prepared notice the erasure themselves."""
+    for identity in PlatformIdentity.objects.filter(worker=worker):
+        name = identity.external_id
+        written = {json.dumps(name), json.dumps(name, ensure_ascii=False)}  # as SQLite and PostgreSQL store it
+        mentioned = reduce(or_, (Q(text__contains=each) for each in written))
+        chunks = ImportChunk.objects.annotate(text=Cast("content", TextField()))
+        for chunk in chunks.filter(mentioned, job__project=worker.project_id, job__state=JudgementImport.State.RUNNING):
+            removed = chunk.erase_worker(name, worker.code, remove_judgements=remove_judgements)
+            chunk.save(update_fields=["content"])
+            JudgementImport.objects.filter(pk=chunk.job_id).update(total=F("total") - removed)
 
 
 def truncate_wal() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from annotation.models import (
     ImportedDetails,
     Judgement,
+    JudgementImport,
     JudgementNote,
     PlatformEvent,
     PlatformIdentity,
@@ -48,8 +49,9 @@ def last_activity(project: Project) -> datetime:
 
 
 def idle_projects(now: datetime) -> Iterator[Project]:
-    """Projects with a retention period that has passed since their last activity."""
-    for project in Project.objects.filter(retention_days__gt=0, head__isnull=False):
+    """Projects with a retention period that has passed since their last activity, unless an import is running."""
+    running = JudgementImport.objects.filter(project=OuterRef("pk"), state=JudgementImport.State.RUNNING)
+    for project in Project.objects.filter(~Exists(running), retention_days__gt=0, head__isnull=False):
         if last_activity(project) < now - timedelta(days=project.retention_days):
             yield project
 

@@ -112,6 +112,8 @@ def _continue(request: ResearcherRequest, project: Project, kind: ImportKind) ->
     pending_uploads.delete_upload(ticket["name"])
     if not written.in_background:  # otherwise the study's page shows the progress
         messages.success(request, kind.describe_result(written.counts))
+    elif previewed.split:
+        messages.info(request, _("The judgements are being added. The page of each study shows the progress."))
     return redirect("annotation:projects") if previewed.split else redirect(kind.redirect_to, project.slug)
 
 

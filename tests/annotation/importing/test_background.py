@@ -1,5 +1,6 @@
 """Imports of many judgements: staged, started at once, appended in chunks, and continued after a kill."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from annotation.importing import background, judgements
 from annotation.importing.background import continue_imports, import_judgements
 from annotation.importing.judgement_files import ImportedJudgement, read_judgements
 from annotation.importing.judgements import ImportRunning, JudgementImportPlan
+from annotation.importing.studies import import_split
 from annotation.models import ImportChunk, Judgement, JudgementImport, PlatformIdentity, Project, User, Worker
-from annotation.services import archive_project, delete_project, enrol
+from annotation.services import archive_project, delete_project, enrol, erase_worker
 from annotation.services.items import add_item
+from annotation.services.retention import erase_worker_data, idle_projects
 from annotation.services.verification import find_problems
 from modelling.updater import update_state
+from tests.annotation.services.test_erasure import dump_database
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -219,3 +223,97 @@ def test_an_import_that_cannot_go_on_says_so_and_can_be_repeated(
     start(project, tmp_path)
     finish()
     assert Judgement.objects.count() == ROWS
+
+
+def test_a_split_file_starts_all_its_studies_together(
+    project: Project, owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        ImportedJudgement(n, f"w{n % 3}", "cats-1", f"cats-{n % 3 + 2}", "a", study="one" if n < 4 else "two")
+        for n in range(8)
+    ]
+    with monkeypatch.context() as killed:
+        killed.setattr(background, "audit", lambda *args: 1 / 0)  # while the imports are being started
+        with pytest.raises(ZeroDivisionError):
+            import_split(project=project, user=owner, rows=rows)
+    finish()
+    assert not Judgement.objects.exists()
+    assert set(JudgementImport.objects.values_list("state", flat=True)) == {"staging"}
+    assert import_split(project=project, user=owner, rows=rows).in_background
+    finish()
+    copies = Project.objects.filter(slug__startswith="pets-").order_by("slug")
+    assert [(copy.slug, copy.judgements.count()) for copy in copies] == [("pets-one", 4), ("pets-two", 4)]
+    assert not import_split(project=project, user=owner, rows=rows).changes_anything
+    assert [problem for copy in copies for problem in find_problems(copy)] == []
+
+
+# Erasure while an import is running
+
+CANARY = "5f00canary"
+PERSON = f"Zoë \\ “{CANARY}”"
+
+
+def import_a_person(project: Project) -> list[ImportedJudgement]:
+    """Start an import with four judgements of a person and two of another worker; the first chunks are appended."""
+    details = {"note": f"I am {PERSON}", "extra": {"mail": f"{PERSON}@example.org"}, "traits": {"name": PERSON}}
+    rows = [ImportedJudgement(n, PERSON, "cats-1", f"cats-{n}", "b", **details) for n in (2, 3, 4)]
+    rows += [ImportedJudgement(9, PERSON, "dogs-1", "dogs-2", "a", **details)]
+    rows += [ImportedJudgement(n, "w2", "cats-1", f"cats-{n}", "b") for n in (2, 3)]
+    import_judgements(project=project, user=None, rows=rows)
+    while Judgement.objects.count() < 2:
+        continue_imports()
+    return rows
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_erasing_a_worker_during_an_import_is_like_erasing_them_afterwards(project: Project, remove: bool) -> None:
+    import_a_person(project)
+    person = Judgement.objects.first().worker
+    assert CANARY in dump_database()
+    erase_worker(worker=person, user=None, remove_judgements=remove)
+    assert CANARY not in dump_database()
+    finish()
+    job = JudgementImport.objects.get()
+    kept = Judgement.objects.not_retracted()
+    assert (job.state, job.added, job.total) == ("done", 4 if remove else 6, 4 if remove else 6)
+    assert kept.filter(worker=person).count() == (0 if remove else 4)
+    assert kept.exclude(worker=person).count() == 2
+    assert Worker.objects.count() == 2
+    assert CANARY not in dump_database()
+    assert Worker.objects.get(pk=person.pk).traits == {}
+    assert list(find_problems(project)) == []
+
+
+def test_a_worker_erased_while_an_import_is_prepared_is_left_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = import_a_person(project)
+    finish()
+    person = Judgement.objects.first().worker
+    new = [replace(rows[0], a="dogs-1", b="dogs-3"), replace(rows[5], a="dogs-1", b="dogs-3"), *rows]
+    start_import, tried = background._start, []
+
+    def erase_before_the_start(staged: object) -> bool:
+        tried.append(staged)
+        if len(tried) == 1:
+            erase_worker(worker=person, user=None)
+        return start_import(staged)
+
+    monkeypatch.setattr(background, "_start", erase_before_the_start)
+    plan = import_judgements(project=project, user=None, rows=new)
+    finish()
+    assert (len(tried), plan.counts["added"]) == (2, 1)
+    assert CANARY not in dump_database()
+    assert Judgement.objects.filter(worker=person).count() == 4
+
+
+def test_names_erased_by_the_end_of_retention_do_not_stop_an_import(project: Project) -> None:
+    import_a_person(project)
+    project.retention_days = 1
+    project.save()
+    assert list(idle_projects(timezone.now() + timedelta(days=9))) == [], "an import is running"
+    erase_worker_data(project)  # had begun before the import
+    finish()
+    assert JudgementImport.objects.get().state == "done"
+    assert Judgement.objects.count() == 6
+    assert list(find_problems(project)) == []
