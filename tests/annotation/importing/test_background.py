@@ -19,10 +19,10 @@ from annotation.importing.studies import import_split
 from annotation.models import ImportChunk, Judgement, JudgementImport, PlatformIdentity, Project, User, Worker
 from annotation.services import archive_project, delete_project, enrol, erase_worker
 from annotation.services.items import add_item
-from annotation.services.retention import erase_worker_data, idle_projects
+from annotation.services.privacy.retention import erase_worker_data, idle_projects
 from annotation.services.verification import find_problems
 from modelling.updater import update_state
-from tests.annotation.services.test_erasure import dump_database
+from tests.annotation.services.privacy.test_erasure import dump_database
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
