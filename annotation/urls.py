@@ -6,7 +6,7 @@ from annotation.views import home, invitations, items, judging, offline, partici
 from annotation.views.imports import steps as imports
 from annotation.views.projects import lifecycle, members, questions
 from annotation.views.projects import pages as projects
-from annotation.views.recruitment import completion, hooks, mturk, participants, passport, preparation
+from annotation.views.recruitment import arms, completion, hooks, mturk, participants, passport, preparation
 from annotation.views.recruitment import settings as recruitment
 
 app_name = "annotation"
@@ -43,6 +43,7 @@ urlpatterns = [
     path("projects/<slug:slug>/state/", projects.change_state, name="project_state"),
     path("projects/<slug:slug>/recruitment/", recruitment.edit, name="recruitment"),
     path("projects/<slug:slug>/preparation/", preparation.edit, name="preparation"),
+    path("projects/<slug:slug>/arms/", arms.edit, name="arms"),
     path("projects/<slug:slug>/participants/", participants.show, name="participants"),
     path("projects/<slug:slug>/participants/<slug:code>/end/", participants.end, name="participant_end"),
     path("projects/<slug:slug>/participants/<slug:kind>.csv", participants.download, name="participants_csv"),

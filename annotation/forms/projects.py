@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -15,8 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Item, Project
+from annotation.models.arms import list_designs
 from annotation.services.deletion import ProjectArchived
-from annotation.services.pairs.selection import count_possible_pairs
+from annotation.services.pairs.selection import count_pairs, count_possible_pairs
 
 NUMBERS = [
     "judgements_per_worker",
@@ -185,7 +187,9 @@ class ProjectForm(forms.ModelForm):
         quota, pairs = cleaned.get("judgements_per_worker"), cleaned.get("pairs")
         if quota is None or pairs is None:
             return
-        limit = count_possible_pairs(self.instance, pairs)
+        changed = copy(self.instance)
+        changed.pairs = pairs
+        limit = count_possible_pairs(changed).fewest
         if 0 < limit < quota:
             reason = _("The active items form %(n)s pairs, and a worker judges each pair once.")
             n_pairs = number_format(limit, force_grouping=True)
@@ -254,13 +258,16 @@ class StateForm(forms.Form):
             states = {"current": self.project.get_state_display(), "requested": state.label}
             message = _("The study is %(current)s and cannot become %(requested)s. Nothing was changed.")
             raise ValidationError(message % states)
-        if state == State.OPEN and not count_possible_pairs(self.project, self.project.pairs):
+        if state == State.OPEN and not count_possible_pairs(self.project).fewest:
             raise ValidationError(self._explain_no_pairs())
         return state
 
     def _explain_no_pairs(self) -> str:
         if self.project.items.filter(active=True).count() < 2:
             return _("The study needs at least 2 active items before it can open. Import items first.")
+        for design in list_designs(self.project):
+            if design.arm and not count_pairs(design):
+                return _("The arm “%(arm)s” has no pairs. Change its items on the page Arms.") % {"arm": design.arm}
         return _(
             "No two active items share a group, so there are no pairs. Put items into the same group, "
             "or allow pairs of any two items in the settings."

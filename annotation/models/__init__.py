@@ -1,6 +1,7 @@
 """Models of a study. Invariants are database constraints first; forms and services explain them."""
 
 from annotation.models.accounts import Invitation, Membership, User
+from annotation.models.arms import Arm
 from annotation.models.audit import AuditEntry
 from annotation.models.imports import ImportChunk, JudgementImport
 from annotation.models.items import Item
@@ -15,6 +16,7 @@ from annotation.models.trials import TrialAnswer
 from annotation.models.workers import PlatformIdentity, Worker, WorkerExclusion
 
 __all__ = [
+    "Arm",
     "Assignment",
     "AttentionCheck",
     "AuditEntry",

@@ -12,6 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models.accounts import Membership, User
 
+MAX_REDUNDANCY = 1000
+
 
 class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User | AnonymousUser) -> "ProjectQuerySet":
@@ -83,8 +85,10 @@ class Project(models.Model):
     redundancy = models.PositiveIntegerField(
         _("workers per pair"),
         default=3,
-        validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("From 1 to 1,000. A pair judged by this many workers is not shown to others."),
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_REDUNDANCY)],
+        help_text=_(
+            "From 1 to 1,000. A pair judged by this many workers is not shown to others. Each arm counts its own."
+        ),
     )
     pairs = models.CharField(
         _("which items are paired"), max_length=10, choices=Pairs.choices, default=Pairs.WITHIN_GROUP
@@ -187,7 +191,7 @@ class Project(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(state__in=["draft", "open", "paused", "closed"]), name="project_state"),
             models.CheckConstraint(condition=Q(pairs__in=["group", "any"]), name="project_pairs"),
-            models.CheckConstraint(condition=Q(redundancy__range=(1, 1000)), name="project_redundancy"),
+            models.CheckConstraint(condition=Q(redundancy__range=(1, MAX_REDUNDANCY)), name="project_redundancy"),
             models.CheckConstraint(
                 condition=Q(judgements_per_worker__range=(1, 5000)), name="project_judgements_per_worker"
             ),

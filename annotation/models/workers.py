@@ -9,6 +9,8 @@ from django.db import models
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.arms import Design
+
 # Without characters that look alike.
 CODE_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 CODE_LENGTH = 10
@@ -94,6 +96,8 @@ class Worker(models.Model):
     )
     consented_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
+    arm = models.ForeignKey("annotation.Arm", null=True, blank=True, on_delete=models.PROTECT, related_name="workers")
+    instructed = models.BooleanField(default=False, help_text=_("The worker has read the texts of their arm."))
     preparing = models.BooleanField(
         default=False, help_text=_("The worker has still to practise or to pass the comprehension check.")
     )
@@ -116,6 +120,11 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.code
+
+    @property
+    def design(self) -> Design:
+        """What this worker gets: the study's settings, or those of their arm."""
+        return Design(self.project, self.arm if self.arm_id else None)
 
     @property
     def stopped(self) -> bool:

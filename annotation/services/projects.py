@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from annotation.models import AuditEntry, EventHead, Item, Membership, Project, Recruitment, User
+from annotation.models import Arm, AuditEntry, EventHead, Item, Membership, Preparation, Project, Recruitment, User
 from annotation.services.participation import passport
 from annotation.storage import event_log, queries
 
@@ -59,6 +59,10 @@ def copy_project(*, project: Project, user: User, title: str, slug: str, with_it
         recruitment.pk, recruitment.project, recruitment._state.adding = None, copy, True
         recruitment.study_id, recruitment.webhook_secret, recruitment.unreplaced_at = "", "", None
         recruitment.save()
+    rows: list[Arm | Preparation] = [*Arm.objects.filter(project=project), *Preparation.objects.filter(project=project)]
+    for row in rows:
+        row.pk, row.project, row._state.adding = None, copy, True
+        row.save()
     audit(copy, user, COPIED, {"slug": project.slug, "items": len(items)})
     return copy
 

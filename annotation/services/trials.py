@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from annotation.exceptions import AssignmentNotFound
 from annotation.models import Item, Project, TrialAnswer, User
+from annotation.models.arms import Design
 from annotation.services.pairs.selection import find_sample_pairs
 from annotation.services.tasks import pair_payload
 
@@ -30,7 +31,7 @@ def build_task(project: Project, user: User) -> dict[str, Any]:
     """The task of the judging page: the sample pairs that this user has not answered yet."""
     answers = list(TrialAnswer.objects.filter(project=project, user=user).order_by("pk"))
     answered = {(answer.left_id, answer.right_id) for answer in answers}
-    sample = find_sample_pairs(project, TRIAL_PAIRS)
+    sample = find_sample_pairs(Design(project), TRIAL_PAIRS)
     last = answers[-1] if answers else None
     return {
         "pairs": [

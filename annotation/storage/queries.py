@@ -203,6 +203,12 @@ def close_lease(lease: Assignment, at: datetime) -> None:
 # Pair selection ------------------------------------------------------------------------------------------------------
 
 ACTIVE_ITEMS = 'SELECT id, "group", load FROM annotation_item WHERE project_id = %s AND active'
+LOADS_IN_SLOTS = """
+SELECT item, COUNT(*) FROM (
+    SELECT item_lo_id AS item FROM annotation_assignment WHERE project_id = %s AND slot BETWEEN %s AND %s
+    UNION ALL SELECT item_hi_id FROM annotation_assignment WHERE project_id = %s AND slot BETWEEN %s AND %s
+) AS issued GROUP BY item
+"""
 ANY_SUGGESTION = "SELECT 1 FROM annotation_suggestion WHERE project_id = %s LIMIT 1"
 ISSUED = "SELECT item_lo_id, item_hi_id, slot, worker_id FROM annotation_assignment WHERE "
 ISSUED_IN_PROJECT = ISSUED + "project_id = %s"
@@ -222,6 +228,12 @@ LOCK_PROJECT = "SELECT id FROM annotation_project WHERE id = %s"
 def active_items(project: Project) -> list[tuple[int, str, int]]:
     """Primary key, group and load of every active item."""
     return fetch_rows(ACTIVE_ITEMS, project.pk)
+
+
+def loads_in_slots(project: Project, slots: range) -> list[tuple[int, int]]:
+    """Primary key of each item and how often it is issued or judged in these slots."""
+    chosen = (project.pk, slots.start, slots.stop - 1)
+    return fetch_rows(LOADS_IN_SLOTS, *chosen, *chosen)
 
 
 def has_suggestions(project: Project) -> bool:

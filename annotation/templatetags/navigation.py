@@ -33,6 +33,7 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
             PageEntry("annotation:worker_link", _("Link for workers")),
             PageEntry("annotation:recruitment", _("Recruitment"), Role.OWNER),
             PageEntry("annotation:preparation", _("Preparation"), Role.OWNER),
+            PageEntry("annotation:arms", _("Arms"), Role.OWNER),
             PageEntry("annotation:participants", _("Participants"), Role.OWNER),
             PageEntry("annotation:passport", _("Passport")),
             PageEntry(

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from annotation.models import Project
+from annotation.models.arms import Design
 
 register = template.Library()
 
@@ -57,6 +58,6 @@ def render_text(text: str, *, plain: bool, heading: int = 3) -> SafeString:
 
 
 @register.simple_tag
-def worker_text(project: Project, name: str, heading: int = 3) -> SafeString:
-    """Render one of the project's texts, such as its instructions."""
-    return render_text(getattr(project, name), plain=name in project.plain_texts, heading=heading)
+def worker_text(source: Project | Design, name: str, heading: int = 3) -> SafeString:
+    """Render one of the texts of a project or of a worker's design, such as the instructions."""
+    return render_text(getattr(source, name), plain=name in source.plain_texts, heading=heading)

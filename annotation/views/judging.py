@@ -23,6 +23,7 @@ from annotation.http.error_pages import problem_response, request_error_page, to
 from annotation.http.json_body import read_json
 from annotation.http.throttling import too_many_joins, worker_is_too_fast
 from annotation.models import Judgement, Project, Worker
+from annotation.models.arms import Design, find_arm_texts
 from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
 from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
@@ -113,7 +114,9 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
 
 def participation_context(project: Project, worker: Worker | None) -> dict[str, Any]:
     """What pages for a worker show, with the worker's codes."""
-    return {"project": project, "worker": worker, "return_code": services.get_return_code(worker) if worker else ""}
+    code = services.get_return_code(worker) if worker else ""
+    design = worker.design if worker else Design(project)
+    return {"project": project, "worker": worker, "design": design, "return_code": code}
 
 
 def _resume(project: Project, worker: Worker) -> HttpResponse:
@@ -149,8 +152,14 @@ def _welcome(request: HttpRequest, project: Project, form: JoinForm, status: int
 
 def welcome_context(project: Project, form: JoinForm) -> dict[str, Any]:
     """What the welcome page shows, with the number of pairs that a worker can really judge."""
-    n_judgements = possible_judgements(project, count_possible_pairs(project, project.pairs))
-    return {"project": project, "form": form, "n_judgements": n_judgements or project.judgements_per_worker}
+    n_judgements = possible_judgements(project, count_possible_pairs(project).fewest)
+    return {
+        "project": project,
+        "form": form,
+        "design": Design(project),
+        "arm_texts": find_arm_texts(project),
+        "n_judgements": n_judgements or project.judgements_per_worker,
+    }
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

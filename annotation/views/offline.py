@@ -23,7 +23,8 @@ def offline_page(request: HttpRequest, project: Project) -> HttpResponse:
     worker = get_worker(request, project)
     if worker is None or worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
         raise Http404
-    context = {"project": project, "worker": worker, "task": empty_task(project), "offline": True}
+    context = {"project": project, "worker": worker, "design": worker.design, "task": empty_task(project)}
+    context["offline"] = True
     return render(request, "annotation/judging/judge.html", context)
 
 

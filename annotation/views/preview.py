@@ -1,7 +1,7 @@
 """The whole path of a worker, for researchers: a preview that stores nothing, and trial answers that never count."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import translation
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -21,6 +22,7 @@ from annotation.http.access import Role, members_only
 from annotation.http.error_pages import problem_response
 from annotation.http.json_body import read_json
 from annotation.models import Project
+from annotation.models.arms import Design, list_designs
 from annotation.services import trials
 from annotation.services.pairs.selection import find_sample_pairs
 from annotation.services.tasks import empty_task, pair_payload
@@ -42,6 +44,7 @@ class Preview:
     steps: list[tuple[str, str, bool]]  # label, address, whether it is the current one
     next: str = ""
     store: str = ""  # name of the answers on this device
+    arms: list[tuple[str, str, bool]] = field(default_factory=list)  # like the steps
     trial: trials.TrialSummary | None = None
 
 
@@ -56,13 +59,29 @@ def in_study_language(view: View) -> View:
     return wrapper
 
 
-def _preview(project: Project, step: str) -> Preview:
+def _read_design(request: ResearcherRequest, project: Project) -> Design:
+    """The design to preview: the first arm, or the one that was asked for."""
+    arms = {arm.name: arm for arm in project.arms.all()}
+    return Design(project, arms.get(request.GET.get("arm", ""), next(iter(arms.values()), None)))
+
+
+def _preview(design: Design, step: str) -> Preview:
+    project = design.project
     labels = [_("Welcome"), _("Pairs"), _("Last questions"), _("Thank you")]
     shown = [(label, view) for label, view in zip(labels, STEPS, strict=True) if _has_step(project, view)]
     views = [view for _label, view in shown]
-    steps = [(label, reverse(f"annotation:{view}", args=[project.slug]), view == step) for label, view in shown]
+    steps = [(label, _address(design, view), view == step) for label, view in shown]
     following = views[min(views.index(step) + 1, len(views) - 1)]
-    return Preview(steps, reverse(f"annotation:{following}", args=[project.slug]), f"concord_preview-{project.slug}-0")
+    arms = [
+        (other.arm.name, _address(other, step), other.arm == design.arm) for other in list_designs(project) if other.arm
+    ]
+    return Preview(steps, _address(design, following), f"concord_preview-{project.slug}-0", arms)
+
+
+def _address(design: Design, view: str) -> str:
+    """The address of a page of the preview, in the same arm."""
+    address = reverse(f"annotation:{view}", args=[design.project.slug])
+    return f"{address}?{urlencode({'arm': design.arm.name})}" if design.arm else address
 
 
 def _has_step(project: Project, view: str) -> bool:
@@ -82,7 +101,7 @@ def _render(
 @in_study_language
 def welcome(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The page before the first pair. Answers are checked as for workers, but not stored."""
-    preview = _preview(project, "preview")
+    preview = _preview(_read_design(request, project), "preview")
     form = JoinForm(project, request.POST if request.method == "POST" else None)
     if form.is_valid():
         return redirect(preview.next)
@@ -95,13 +114,14 @@ def welcome(request: ResearcherRequest, project: Project) -> HttpResponse:
 @in_study_language
 def pairs(request: ResearcherRequest, project: Project) -> HttpResponse:
     """A few pairs that can be answered and undone; nothing leaves the page."""
-    preview = _preview(project, "preview_pairs")
-    sample = find_sample_pairs(project, SAMPLE_PAIRS)
+    design = _read_design(request, project)
+    preview = _preview(design, "preview_pairs")
+    sample = find_sample_pairs(design, SAMPLE_PAIRS)
     if not sample:
         return _render(request, "not_open", preview, project=project, worker=None)
     shown = [pair_payload(number, left, right, project) for number, (left, right) in enumerate(sample)]
     task = {**empty_task(project), "pairs": shown, "total": len(shown)}
-    return _render(request, "judge", preview, project=project, task=task)
+    return _render(request, "judge", preview, project=project, design=design, task=task)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -112,7 +132,7 @@ def closing(request: ResearcherRequest, project: Project) -> HttpResponse:
     form = ClosingForm(project, request.POST if request.method == "POST" else None)
     if not form.questions or "skip" in request.POST or form.is_valid():
         return redirect("annotation:preview_thanks", project.slug)
-    preview = _preview(project, "preview_closing")
+    preview = _preview(_read_design(request, project), "preview_closing")
     return _render(request, "closing", preview, project=project, form=form, status=422 if form.is_bound else 200)
 
 
@@ -123,7 +143,8 @@ def thanks(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The thank-you page of a worker who has finished."""
     total = project.judgements_per_worker
     task = {"done": total, "total": total, "finished": True}
-    return _render(request, "thanks", _preview(project, "preview_thanks"), project=project, task=task)
+    preview = _preview(_read_design(request, project), "preview_thanks")
+    return _render(request, "thanks", preview, project=project, task=task)
 
 
 # Trial answers -------------------------------------------------------------------------------------------------------
@@ -139,10 +160,10 @@ def trial(request: ResearcherRequest, project: Project) -> HttpResponse:
     address = reverse("annotation:trial", args=[project.slug])
     steps = [(_("Trial"), address, True)]
     preview = Preview(
-        steps, address, f"concord_trial-{project.slug}-{request.user.pk}", trials.summarise(project, request.user)
+        steps, address, f"concord_trial-{project.slug}-{request.user.pk}", trial=trials.summarise(project, request.user)
     )
     if task["pairs"]:
-        return _render(request, "judge", preview, project=project, task=task)
+        return _render(request, "judge", preview, project=project, design=Design(project), task=task)
     if not task["done"]:
         return _render(request, "not_open", preview, project=project, worker=None)
     return _render(request, "thanks", preview, project=project, task=task)

@@ -17,8 +17,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from annotation.models import Judgement, Project, User
+from annotation.models.arms import Design, list_designs
 from annotation.services import audit
-from annotation.services.pairs.selection import count_possible_pairs
+from annotation.services.pairs.selection import count_pairs, count_possible_pairs
 from modelling.models import ModelSnapshot, Webhook, WebhookDelivery, WebhookHost
 from modelling.models.webhooks import webhook_salt
 from modelling.training.inputs import SKIPPED
@@ -142,17 +143,22 @@ def has_reached_goal(snapshot: ModelSnapshot) -> bool:
     project = snapshot.project
     if project.answers_wanted:
         return snapshot.included >= project.answers_wanted
-    pairs = count_possible_pairs(project, project.pairs)
     judged = snapshot.included + snapshot.excluded.get(SKIPPED, 0)
-    if not pairs or judged < pairs * project.redundancy:
-        return False
+    needed = count_possible_pairs(project).total * project.redundancy
+    return 0 < needed <= judged and all(_is_judged(design, snapshot) for design in list_designs(project))
+
+
+def _is_judged(design: Design, snapshot: ModelSnapshot) -> bool:
+    """Whether enough workers with this design have judged each of its pairs."""
     judgements = Judgement.objects.not_retracted().filter(
-        project=project, sequence__lte=snapshot.last_sequence, item_lo__active=True, item_hi__active=True
+        project=design.project, sequence__lte=snapshot.last_sequence, item_lo__active=True, item_hi__active=True
     )
-    if project.pairs == Project.Pairs.WITHIN_GROUP:
+    if design.arm:
+        judgements = judgements.filter(worker__arm=design.arm, item_lo__in=design.items, item_hi__in=design.items)
+    if design.pairs == Project.Pairs.WITHIN_GROUP:
         judgements = judgements.filter(item_lo__group=F("item_hi__group"))
     by_pair = judgements.order_by().values("item_lo", "item_hi").annotate(workers=Count("worker", distinct=True))
-    return by_pair.filter(workers__gte=project.redundancy).count() >= pairs
+    return by_pair.filter(workers__gte=design.project.redundancy).count() >= count_pairs(design)
 
 
 def _enqueue(hook: Webhook, event: str, data: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ from django.db import transaction
 from django.db.models import Count
 
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, User, Worker
+from annotation.models.arms import Design, list_designs
+from annotation.models.projects import MAX_REDUNDANCY
 from annotation.services.projects import audit
 from annotation.storage import queries
 from annotation.storage.queries import IssuedPair
@@ -57,8 +59,9 @@ class PairSelector:
 
     def __init__(self, worker: Worker, rng: Random) -> None:
         self.worker, self.project, self.rng = worker, worker.project, rng
-        within = self.project.pairs == Project.Pairs.WITHIN_GROUP
-        items = queries.active_items(self.project)
+        self.design = worker.design
+        within = self.design.pairs == Project.Pairs.WITHIN_GROUP
+        items = _items_with_loads(self.design)
         self.group = {pk: group if within else "" for pk, group, _load in items}
         self.load = {pk: load for pk, _group, load in items}
         self.has_suggestions = queries.has_suggestions(self.project)
@@ -83,7 +86,7 @@ class PairSelector:
     def _select(self) -> Selection | None:
         if self._with_probability(self.project.repeat_share) and (repeat := self._repeat()):
             return repeat
-        if self.has_suggestions and not self._with_probability(self.project.random_share):
+        if self.has_suggestions and not self._with_probability(self.design.random_share):
             suggested = self._suggested()
             if suggested is not None:
                 return suggested
@@ -94,7 +97,7 @@ class PairSelector:
         return {**self._in_free_slot(pair.lo, pair.hi), "policy": "least-judged", "propensity": pair.propensity}
 
     def count_free_slots(self) -> int:
-        """About how often pairs of the project can still be issued."""
+        """About how often pairs can still be issued to workers with this design."""
         n_pairs = sum(len(members) * (len(members) - 1) // 2 for members in self.members.values())
         return n_pairs * self.project.redundancy - sum(self.load.values()) // 2
 
@@ -120,7 +123,7 @@ class PairSelector:
         """The pair in its lowest free slot, with a random item on the left."""
         issued = [*queries.issued_pair(lo, hi), *self.selected]
         slots = {slot for one, other, slot, _worker in issued if (one, other) == (lo, hi)}
-        slot = next((slot for slot in range(1, self.project.redundancy + 1) if slot not in slots), None)
+        slot = next((slot for slot in self.design.slots if slot not in slots), None)
         return {"item_lo_id": lo, "item_hi_id": hi, "slot": slot, "lo_is_left": self.rng.random() < 0.5}
 
     def _repeat(self) -> Selection | None:
@@ -142,10 +145,13 @@ class PairSelector:
         """The suggestion with the highest gain that is new to this worker and has a free slot."""
         resting = self._resting()[0]
         fresh = Suggestion.objects.fresh_for(self.worker).exclude(item_lo__in=resting).exclude(item_hi__in=resting)
+        if self.design.arm:  # the model suggests pairs of all items
+            fresh = fresh.filter(item_lo__in=self.design.items, item_hi__in=self.design.items)
         for suggestion in fresh.best_first()[:QUICK_TRIES]:
             lo, hi = suggestion.item_lo_id, suggestion.item_hi_id
             selection = self._in_free_slot(lo, hi)
-            if selection["slot"] is not None and not self._is_selected(lo, hi):
+            same_group = self.group.get(lo) == self.group.get(hi)
+            if selection["slot"] is not None and same_group and not self._is_selected(lo, hi):
                 return {**selection, "policy": "suggested", "propensity": None}
         return None
 
@@ -184,7 +190,7 @@ class PairSelector:
         """For each item, its partners in pairs that this worker has had or that have no free slot."""
         taken, own = Counter[tuple[int, int]](), set[tuple[int, int]]()
         for lo, hi, slot, worker in [*issued, *self.selected]:
-            taken[lo, hi] += slot is not None
+            taken[lo, hi] += self.design.contains(slot)
             if worker == self.worker.pk:
                 own.add((lo, hi))
         excluded: dict[int, set[int]] = {}
@@ -243,13 +249,34 @@ def _least_judged(candidates: list[Candidate]) -> list[Candidate]:
     return [c for c in candidates if c.load == fewest]
 
 
-def count_possible_pairs(project: Project, pairs: str) -> int:
-    """Count the pairs that the active items can form under this rule."""
-    groups = Item.objects.filter(project=project, active=True).order_by().values_list("group").annotate(Count("pk"))
-    sizes = [size for _group, size in groups]
-    if pairs == Project.Pairs.ANY:
+def _items_with_loads(design: Design) -> list[tuple[int, str, int]]:
+    """Primary key, group and load of every active item; in an arm, how often the arm issued it."""
+    if design.arm is None:
+        return queries.active_items(design.project)
+    slots = range(design.slots.start, design.slots.start + MAX_REDUNDANCY)
+    loads = dict(queries.loads_in_slots(design.project, slots))
+    return [(pk, group, loads.get(pk, 0)) for pk, group in design.items.order_by().values_list("pk", "group")]
+
+
+def count_pairs(design: Design) -> int:
+    """Count the pairs that a worker with this design can get."""
+    sizes = [size for _group, size in design.items.order_by().values_list("group").annotate(Count("pk"))]
+    if design.pairs == Project.Pairs.ANY:
         sizes = [sum(sizes)]
     return sum(size * (size - 1) // 2 for size in sizes)
+
+
+@dataclass(frozen=True)
+class PossiblePairs:
+    """The pairs that the study's workers can get; with arms, those of the smallest arm and of all arms together."""
+
+    fewest: int
+    total: int
+
+
+def count_possible_pairs(project: Project) -> PossiblePairs:
+    counts = [count_pairs(design) for design in list_designs(project)]
+    return PossiblePairs(min(counts), sum(counts))
 
 
 def possible_judgements(project: Project, n_pairs: int) -> int:
@@ -257,15 +284,15 @@ def possible_judgements(project: Project, n_pairs: int) -> int:
     return min(project.judgements_per_worker, n_pairs + n_pairs * project.repeat_share // 100)
 
 
-def find_sample_pairs(project: Project, limit: int) -> list[tuple[Item, Item]]:
+def find_sample_pairs(design: Design, limit: int) -> list[tuple[Item, Item]]:
     """Up to `limit` pairs that workers could get, the same at every call; of several groups, alternately."""
-    items = Item.objects.filter(project=project, active=True)
-    if project.pairs == Project.Pairs.WITHIN_GROUP:
+    items = design.items
+    if design.pairs == Project.Pairs.WITHIN_GROUP:
         pairable = items.values("group").annotate(n=Count("pk")).filter(n__gte=2).order_by()
         items = items.filter(group__in=pairable.values("group"))
     groups: dict[str, list[Item]] = {}
     for item in items.order_by("group", "pk")[:SAMPLED_ITEMS]:
-        groups.setdefault(item.group if project.pairs == Project.Pairs.WITHIN_GROUP else "", []).append(item)
+        groups.setdefault(item.group if design.pairs == Project.Pairs.WITHIN_GROUP else "", []).append(item)
     # Neighbours 1-2, 3-4 ... first, then 2-3, 4-5 ...: no text twice, as long as there are enough.
     lists = [
         [*zip(group[::2], group[1::2], strict=False), *zip(group[1::2], group[2::2], strict=False)]

@@ -11,6 +11,7 @@ from django.utils.crypto import salted_hmac
 from annotation.models import PlatformIdentity, Project, Worker
 from annotation.models.workers import RETURN_CODE_LENGTH, SIMULATED, spell_code, worker_code
 from annotation.services.pairs.leasing import expire_leases
+from annotation.services.participation.arms import choose_arm
 
 GROUP_LENGTH = 5  # characters of a return code between two hyphens
 Answers = dict[str, Any]  # to the questionnaire, by the names of the questions
@@ -52,8 +53,10 @@ def enrol_once(*, project: Project, code: str, traits: Answers | None = None, an
     return _create_worker(project, new_code, traits, answers)
 
 
+@transaction.atomic
 def _create_worker(project: Project, code: str, traits: Answers | None, answers: Answers | None) -> Worker:
     worker = Worker(project=project, code=code, traits=traits or {}, answers=answers or {}, consented_at=timezone.now())
+    worker.arm = choose_arm(project, code)
     worker.return_digest = digest_return_code(_derive_return_code(worker))
     worker.save(force_insert=True)
     return worker

@@ -51,8 +51,8 @@ class ChecklistEntry:
 
 def opening_checklist(project: Project, recruitment: Recruitment, payment: Payment) -> list[ChecklistEntry]:
     """What a researcher should have done before paying people."""
-    n_pairs = count_possible_pairs(project, project.pairs)
-    reachable = possible_judgements(project, n_pairs)
+    possible = count_possible_pairs(project)
+    reachable, room = possible_judgements(project, possible.fewest), possible.total * project.redundancy
     wanted = recruitment.places * project.judgements_per_worker
     entries = [
         ChecklistEntry(_("There is a consent text."), bool(project.consent.strip())),
@@ -64,8 +64,8 @@ def opening_checklist(project: Project, recruitment: Recruitment, payment: Payme
         ),
         ChecklistEntry(
             _("The number of workers fits: %(wanted)d judgements planned, %(room)d possible.")
-            % {"wanted": wanted, "room": n_pairs * project.redundancy},
-            0 < wanted <= n_pairs * project.redundancy,
+            % {"wanted": wanted, "room": room},
+            0 < wanted <= room,
         ),
         ChecklistEntry(
             _("The pay reaches the minimum per hour."), payment.per_hour is not None and not payment.too_low

@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from annotation.models import AuditEntry, Item, Judgement, Preparation, Project, StudyPassport
+from annotation.models.arms import describe_arms
 
 RULES = ("exclusion_rules", "stop_rule")
 SETTINGS = (
@@ -17,6 +18,7 @@ SETTINGS = (
     "repeat_share", "random_share", "attention_checks", "answers_wanted", "questionnaire",
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension")
+ARMS = "arms"
 
 
 def get_passport(project: Project) -> StudyPassport:
@@ -33,6 +35,7 @@ def plan_of(project: Project) -> dict[str, Any]:
         **{name: getattr(project, name) for name in SETTINGS},
         **{name: getattr(preparation, name) for name in PREPARATION},
         **{name: getattr(passport, name) for name in RULES},
+        ARMS: describe_arms(project),
         "n_items": len(rows),
         "items_sha256": digest_of(rows),
     }
@@ -80,7 +83,7 @@ def list_changes(passport: StudyPassport, until: datetime | None = None) -> list
 
 
 def _changes_in(entry: AuditEntry) -> Iterator[PlanChange]:
-    names = {*SETTINGS, *PREPARATION, *RULES}
+    names = {*SETTINGS, *PREPARATION, *RULES, ARMS}
     for name, value in entry.details.items():
         if name in names and isinstance(value, list) and len(value) == 2:
             yield PlanChange(entry.at, entry.user.get_username() if entry.user else "", name, *value)

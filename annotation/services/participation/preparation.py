@@ -36,10 +36,20 @@ def change_preparation(*, project: Project, user: User | None, practice: list[An
 
 
 def start_preparation(worker: Worker) -> None:
-    """Let a new worker begin with the preparation, if the project has one."""
-    preparation = get_preparation(worker.project)
-    if preparation.practice or preparation.comprehension:
-        Worker.objects.filter(pk=worker.pk, practised=0, comprehension_attempts=0).update(preparing=True)
+    """Let a new worker begin with the texts of their arm and the preparation, if there are any."""
+    if worker.design.has_own_texts or has_steps(get_preparation(worker.project)):
+        new = Worker.objects.filter(pk=worker.pk, instructed=False, practised=0, comprehension_attempts=0)
+        new.update(preparing=True)
+
+
+def has_steps(preparation: Preparation) -> bool:
+    return bool(preparation.practice or preparation.comprehension)
+
+
+def complete_instructions(*, worker: Worker) -> None:
+    """Go on from the texts of the worker's arm."""
+    more = has_steps(get_preparation(worker.project))
+    Worker.objects.filter(pk=worker.pk, preparing=True, instructed=False).update(instructed=True, preparing=more)
 
 
 def next_practice(worker: Worker, preparation: Preparation) -> dict[str, Any] | None:

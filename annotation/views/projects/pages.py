@@ -199,19 +199,19 @@ def _pay_cautions(project: Project) -> list[str]:
 
 
 def _project_page(request: ResearcherRequest, project: Project, form: StateForm, status: int = 200) -> HttpResponse:
-    n_pairs = count_possible_pairs(project, project.pairs)
+    possible = count_possible_pairs(project)
     may_change_state = request.role == Role.OWNER and not project.archived_at
     context = {
         "project": project,
         "form": form,
         "n_items": project.items.filter(active=True).count(),
-        "n_pairs": n_pairs,
-        "cautions": _cautions(project, n_pairs),
+        "n_pairs": possible.total,
+        "cautions": _cautions(project, possible.fewest),
         "workers": project.workers.activity_counts(timezone.now()),
         "n_judgements": project.judgements.answers().count(),
         "last_judgement": project.judgements.answers().aggregate(last=Max("created_at"))["last"],
         "last_import": project.imports.exclude(state=JudgementImport.State.STAGING).order_by("-pk").first(),
-        "state_changes": _state_changes(project.state, n_pairs) if may_change_state else [],
+        "state_changes": _state_changes(project.state, possible.fewest) if may_change_state else [],
         "address": study_link(request, project),
         "recruitment": get_recruitment(project),
         "changes": [_audit_line(entry) for entry in project.audit.select_related("user")[:MAX_CHANGES]],

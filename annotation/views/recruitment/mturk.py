@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from annotation.http.error_pages import request_error_page
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
+from annotation.models.arms import find_arm_texts
 from annotation.platforms import Identity, LinkInvalid, get_platform
 from annotation.platforms.mturk import FRAME_ANCESTORS, ORIGINS, is_preview, submit_address
 from annotation.services.participation.arrival import get_recruitment
@@ -32,14 +33,15 @@ def frame(request: HttpRequest, project: Project) -> HttpResponse:
     platform = get_platform(recruitment)
     if platform is None or platform.name != Recruitment.Platform.MTURK:
         raise Http404
+    shown = {"project": project, "arm_texts": find_arm_texts(project)}
     if is_preview(request.GET):
-        return render(request, "annotation/judging/mturk.html", {"project": project, "preview": True})
+        return render(request, "annotation/judging/mturk.html", {**shown, "preview": True})
     try:
         identity = platform.read_identity(request.GET, request.get_host())
         submit_to = submit_address(request.GET)
     except LinkInvalid as error:
         return request_error_page(request, error)
-    return render(request, "annotation/judging/mturk.html", _context(project, identity, submit_to))
+    return render(request, "annotation/judging/mturk.html", {**shown, **_context(project, identity, submit_to)})
 
 
 def _context(project: Project, identity: Identity, submit_to: str) -> dict[str, object]:
@@ -47,7 +49,6 @@ def _context(project: Project, identity: Identity, submit_to: str) -> dict[str, 
     parameters = {"workerId": identity.external_id, "hitId": identity.study_id, "assignmentId": identity.session_id}
     completion = earned_completion(worker) if worker else None
     return {
-        "project": project,
         "identity": identity,
         "submit_to": submit_to,
         "study_link": f"{project.get_judging_url()}?{urlencode(parameters)}",

@@ -42,6 +42,7 @@ def describe_plan(plan: dict[str, Any]) -> list[tuple[str, str]]:
 
 def field_label(name: str) -> str:
     labels = {
+        "arms": _("arms"),
         "practice": _("practice pairs"),
         "comprehension": _("comprehension check"),
         "n_items": _("active items"),

@@ -16,6 +16,7 @@ from annotation.services.participation.preparation import (
     MAX_ATTEMPTS,
     answer_comprehension,
     change_preparation,
+    complete_instructions,
     complete_practice,
     get_preparation,
     next_practice,
@@ -45,11 +46,22 @@ def prepare(request: HttpRequest, project: Project) -> HttpResponse:
     worker = get_worker(request, project)
     if worker is None or not worker.preparing or worker.ended_at:
         return redirect(project.get_judging_url())
+    if worker.design.has_own_texts and not worker.instructed:
+        return _instructions(request, worker)
     preparation = get_preparation(project)
     pair = next_practice(worker, preparation)
     if pair is None:
         return _comprehension(request, worker, preparation)
     return _practice(request, worker, preparation, pair)
+
+
+def _instructions(request: HttpRequest, worker: Worker) -> HttpResponse:
+    """The question and the instructions of the worker's arm, which nobody may see before."""
+    if request.method == "POST":
+        complete_instructions(worker=worker)
+        return redirect(worker.project.get_judging_url())
+    context = {"project": worker.project, "design": worker.design}
+    return render(request, "annotation/judging/instructions.html", context)
 
 
 def _practice(request: HttpRequest, worker: Worker, preparation: Preparation, pair: dict[str, Any]) -> HttpResponse:
@@ -63,6 +75,7 @@ def _practice(request: HttpRequest, worker: Worker, preparation: Preparation, pa
             return redirect("annotation:prepare", worker.project.slug)
     context = {
         "project": worker.project,
+        "design": worker.design,
         "pair": pair,
         "number": worker.practised,
         "total": len(preparation.practice),
@@ -83,6 +96,7 @@ def _comprehension(request: HttpRequest, worker: Worker, preparation: Preparatio
         form = ComprehensionForm(preparation)
     context = {
         "project": worker.project,
+        "design": worker.design,
         "form": form,
         "failed": failed,
         "attempts_left": MAX_ATTEMPTS - worker.comprehension_attempts,

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from annotation.models import Assignment, EventHead, Judgement, Project, TrialAnswer, User, Worker
+from annotation.models.arms import Design
 from annotation.services.pairs.selection import find_sample_pairs
 from tests.conftest import make_items
 from tests.modelling.exports.samples import csv_rows, export_bytes
@@ -127,7 +128,7 @@ def test_a_pair_that_does_not_exist_is_refused(assignment: str, client_of_owner:
 
 def test_sample_pairs_repeat_no_text_while_there_are_enough(project: Project) -> None:
     make_items(project, [f"Birds sing {n}." for n in range(10)], "birds")
-    pairs = find_sample_pairs(project, 5)
+    pairs = find_sample_pairs(Design(project), 5)
     texts = [item.pk for pair in pairs for item in pair]
     assert len(pairs) == 5
     assert len(set(texts)) == len(texts)

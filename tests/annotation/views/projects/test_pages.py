@@ -154,8 +154,9 @@ def test_an_unchanged_quota_does_not_block_other_changes(project: Project, owner
 
 
 def test_possible_pairs_within_groups_and_across(project: Project) -> None:
-    assert count_possible_pairs(project, "group") == 6 + 3
-    assert count_possible_pairs(project, "any") == 21
+    assert count_possible_pairs(project).fewest == 6 + 3
+    project.pairs = Project.Pairs.ANY
+    assert count_possible_pairs(project).fewest == 21
 
 
 def test_changed_settings_are_audited_with_old_and_new_values(project: Project, owner: User, log_in: LogIn) -> None:
