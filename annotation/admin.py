@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation import services
 from annotation.models import (
+    Arm,
     Assignment,
     AttentionCheck,
     AuditEntry,
@@ -203,6 +204,13 @@ class AssignmentAdmin(ReadOnlyAdmin):
 class PreparationAdmin(ReadOnlyAdmin):
     list_display = ["project"]
     search_fields = ["project__title", "project__slug"]
+    list_select_related = ["project"]
+
+
+@admin.register(Arm)
+class ArmAdmin(ReadOnlyAdmin):
+    list_display = ["name", "project", "number"]
+    list_filter = ["project"]
     list_select_related = ["project"]
 
 

@@ -95,6 +95,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/recruitment/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/preparation/"): OWNERS,
     ("POST", "projects/<slug:slug>/preparation/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/arms/"): OWNERS,
+    ("POST", "projects/<slug:slug>/arms/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/participants/"): OWNERS,
     ("POST", "projects/<slug:slug>/participants/<slug:code>/end/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/participants/<slug:kind>.csv"): empty(OWNERS, 404),  # no platform

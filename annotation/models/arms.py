@@ -121,10 +121,13 @@ def list_designs(project: Project) -> list[Design]:
     return [Design(project, arm) for arm in project.arms.all()] or [Design(project)]
 
 
-def find_arm_texts(project: Project) -> dict[str, bool]:
-    """Which texts depend on the arm, so that no one may see the study's own before they have one."""
-    rows = list(Arm.objects.filter(project=project).values("question", "instructions"))
-    return {name: any(row[name] for row in rows) for name in ("question", "instructions")}
+def texts_before_consent(project: Project) -> dict[str, Any]:
+    """What people see who have no arm yet: not the study's own texts where those of an arm may follow."""
+    arms = list(Arm.objects.filter(project=project))
+    return {
+        "heading": project.title if any(arm.question for arm in arms) else project.question,
+        "instructions_later": any(arm.instructions for arm in arms),
+    }
 
 
 def describe_arms(project: Project) -> list[dict[str, Any]]:

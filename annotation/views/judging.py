@@ -23,7 +23,7 @@ from annotation.http.error_pages import problem_response, request_error_page, to
 from annotation.http.json_body import read_json
 from annotation.http.throttling import too_many_joins, worker_is_too_fast
 from annotation.models import Judgement, Project, Worker
-from annotation.models.arms import Design, find_arm_texts
+from annotation.models.arms import Design, texts_before_consent
 from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
 from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
@@ -157,7 +157,7 @@ def welcome_context(project: Project, form: JoinForm) -> dict[str, Any]:
         "project": project,
         "form": form,
         "design": Design(project),
-        "arm_texts": find_arm_texts(project),
+        **texts_before_consent(project),
         "n_judgements": n_judgements or project.judgements_per_worker,
     }
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from annotation.http.error_pages import request_error_page
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
-from annotation.models.arms import find_arm_texts
+from annotation.models.arms import texts_before_consent
 from annotation.platforms import Identity, LinkInvalid, get_platform
 from annotation.platforms.mturk import FRAME_ANCESTORS, ORIGINS, is_preview, submit_address
 from annotation.services.participation.arrival import get_recruitment
@@ -33,7 +33,7 @@ def frame(request: HttpRequest, project: Project) -> HttpResponse:
     platform = get_platform(recruitment)
     if platform is None or platform.name != Recruitment.Platform.MTURK:
         raise Http404
-    shown = {"project": project, "arm_texts": find_arm_texts(project)}
+    shown = {"project": project, **texts_before_consent(project)}
     if is_preview(request.GET):
         return render(request, "annotation/judging/mturk.html", {**shown, "preview": True})
     try:

@@ -23,8 +23,8 @@ def navigation(client: Client, path: str) -> list[str]:
 def test_owners_see_four_groups_and_the_pages_of_the_current_one(project: Project, owner: User, log_in: LogIn) -> None:
     assert navigation(log_in(owner), "") == [
         "Collect*", "Results", "Model", "Share",
-        "Overview*", "Progress", "Items", "Link for workers", "Recruitment", "Preparation", "Participants",
-        "Passport", "Settings",
+        "Overview*", "Progress", "Items", "Link for workers", "Recruitment", "Preparation", "Arms",
+        "Participants", "Passport", "Settings",
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from annotation.services.participation.arms import ArmInUse, change_arms, count_
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.participation.passport import freeze, get_passport, list_changes
 from annotation.services.participation.preparation import change_preparation
-from tests.concurrency import run_concurrently
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 Judge = Callable[..., services.Receipt]
