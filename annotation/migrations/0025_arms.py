@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0023_workers_of_platform_events'),
+        ('annotation', '0024_worker_suspended'),
     ]
 
     operations = [
