@@ -175,6 +175,12 @@ def log_in() -> Callable[[User], Client]:
 
 
 @pytest.fixture
+def olga(owner: User, log_in: Callable[[User], Client]) -> Client:
+    """The client of the owner, who is logged in."""
+    return log_in(owner)
+
+
+@pytest.fixture
 def worker_client(project: Project) -> Client:
     """The client of a worker who has joined the study."""
     client = Client()

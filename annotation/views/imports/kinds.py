@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Any
 
 from django.db.models import TextChoices
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from annotation.importing import background, item_files, items, judgement_columns, judgement_files, judgements, studies
 from annotation.importing.columns import ColumnMap, TableSample
@@ -20,6 +21,7 @@ PREVIEW_CORRECTIONS = 20
 @dataclass(frozen=True)
 class ImportKind:
     name: str
+    title: Promise
     uses: type[TextChoices]
     repeatable: Collection[str]
     guess: Callable[[TableSample], ColumnMap]
@@ -84,6 +86,7 @@ def _describe_imported_judgements(counts: dict[str, int]) -> str:
 
 ITEMS = ImportKind(
     name="items",
+    title=gettext_lazy("Import items"),
     uses=item_files.ItemUse,
     repeatable=item_files.REPEATABLE,
     guess=item_files.guess_item_columns,
@@ -96,6 +99,7 @@ ITEMS = ImportKind(
 )
 JUDGEMENTS = ImportKind(
     name="judgements",
+    title=gettext_lazy("Import past judgements"),
     uses=judgement_columns.JudgementUse,
     repeatable=judgement_columns.REPEATABLE,
     guess=judgement_columns.guess_judgement_columns,

@@ -175,7 +175,7 @@ def _columns_page(
 def _page(request: HttpRequest, project: Project, kind: ImportKind, status: int = 200, **context: Any) -> HttpResponse:
     limits = {"max_mb": settings.IMPORT_MAX_BYTES // 1_000_000, "max_rows": settings.IMPORT_MAX_ROWS}
     template = f"annotation/imports/{kind.name}.html"
-    return render(request, template, {"project": project, **limits, **context}, status=status)
+    return render(request, template, {"project": project, "title": kind.title, **limits, **context}, status=status)
 
 
 def _error_page(request: HttpRequest, project: Project, kind: ImportKind, error: ImportFileError) -> HttpResponse:

@@ -3,17 +3,6 @@
 from pathlib import Path
 
 import pytest
-from django.test import Client
-
-from annotation.models import User
-
-
-@pytest.fixture
-def olga(owner: User) -> Client:
-    """The client of a logged-in owner."""
-    client = Client()
-    client.force_login(owner)
-    return client
 
 
 @pytest.fixture

@@ -27,13 +27,6 @@ violation,v1,3,4,4,1100,
 
 
 @pytest.fixture
-def olga(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
-
-
-@pytest.fixture
 def park(owner: User) -> Project:
     """A draft study without items."""
     return create_project(owner=owner, slug="park", title="Vehicles in the park")

@@ -25,13 +25,6 @@ n71,2,4,2,,1300,,
 
 
 @pytest.fixture
-def olga(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
-
-
-@pytest.fixture
 def park(owner: User, olga: Client) -> Project:
     """A study whose items and judgements were imported through the pages, with a version."""
     project = create_project(owner=owner, slug="park", title="Park")
