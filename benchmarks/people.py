@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.harness import arguments, paired, print_progress, publish, timed
-from benchmarks.simulated_crowds import Floats, Ints, SimulatedLabels, draw_crowd, draw_functions, draw_labels, grid
+from benchmarks.simulated_crowds import Floats, Ints, draw_crowd, draw_functions, draw_labels, grid
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 
 NAME = "people"
@@ -81,10 +81,6 @@ def collect(seeds: range, name: str, run: Callable[[int], dict[str, float]], mea
     return {**gains, "mean": {key: float(np.mean(values)) for key, values in columns.items()}, "seeds": columns}
 
 
-def learnable(labels: SimulatedLabels) -> PairwiseLabels:
-    return PairwiseLabels(u=labels.u, a=labels.a, b=labels.b, y=labels.y)
-
-
 def standardise(tastes: Floats) -> Floats:
     """Standardise over the workers: what they have in common is consensus, not taste."""
     centred = tastes - tastes.mean(axis=1, keepdims=True)
@@ -104,7 +100,7 @@ def traits(seed: int, share: float, centred: bool = True) -> dict[str, float]:
     W = np.sqrt(share) * follows + np.sqrt(1.0 - share) * own
     t, V = (draw_functions(rng, None, TRAIT_ITEMS, np.ones(count)) for count in (1, TASTES))
     F = t.T + V.T @ W
-    labels = learnable(draw_labels(rng, F[:, :KNOWN], KNOWN * PER_WORKER))
+    labels = draw_labels(rng, F[:, :KNOWN], KNOWN * PER_WORKER)
     held = draw_labels(rng, F, (KNOWN + NEW) * HELD_OUT)
     out = {}
     for name, given in (("with", X_users), ("plain", None)):
@@ -148,7 +144,7 @@ def study(seed: int, clickers: float, reversed_: float) -> Study:
     honest = honest[np.argsort(alike)]
     few = turned or int(DISSENTING * len(honest))
     F[:, order[:coins]] = 0.0  # all utilities are equal, so answers are random
-    labels = learnable(draw_labels(rng, F, CROWD * ANSWERS))
+    labels = draw_labels(rng, F, CROWD * ANSWERS)
     return Study(labels, X_items, crowd.t, order[:coins], honest[:few], honest[few:])
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modelling.simulation.demo_crowd import Floats, Ints, SimulatedLabels
+from modelling.crowdgppl import PairwiseLabels
+from modelling.simulation.demo_crowd import Floats, Ints
 
 JITTER = 1e-8  # relative to a unit diagonal: enough for a grid of 1,000 points
 
@@ -16,7 +17,7 @@ JITTER = 1e-8  # relative to a unit diagonal: enough for a grid of 1,000 points
 class SimulatedCrowd:
     """A crowd, its labels and its true utilities: F = V^T W + t (eq:vw_plus_t)."""
 
-    labels: SimulatedLabels
+    labels: PairwiseLabels
     X_items: Floats | None  # (N, D), or None without item features
     X_users: Floats | None  # (U, E), or None without user features
     t: Floats  # (N,) consensus
@@ -91,7 +92,7 @@ def draw_crowd(
 
 def draw_labels(
     rng: np.random.Generator, F: Floats, n_labels: int, *, tie_margin: float = 0.0, labelled_items: Ints | None = None
-) -> SimulatedLabels:
+) -> PairwiseLabels:
     """Sample n_labels labels, spread evenly over users; a user's pairs are distinct if there are enough.
 
     A difference of utilities plus unit normal noise (eq:plphi) within tie_margin of zero is a tie.
@@ -107,7 +108,7 @@ def draw_labels(
     difference = F[a, u] - F[b, u] + rng.standard_normal(n_labels)
     y = np.where(np.abs(difference) <= tie_margin, 0.5, (difference > 0).astype(np.float64))
     order = rng.permutation(n_labels)
-    return SimulatedLabels(u=u[order], a=a[order], b=b[order], y=y[order])
+    return PairwiseLabels(u=u[order], a=a[order], b=b[order], y=y[order])
 
 
 def _draw_pairs(rng: np.random.Generator, n_items: int, counts: Ints) -> tuple[Ints, Ints]:

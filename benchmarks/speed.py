@@ -60,12 +60,7 @@ def make_study(shape: Shape, seed: int = 0) -> Study:
         rng, n_users=shape.users, n_items=shape.items, n_labels=shape.labels, n_components=TRUE_COMPONENTS,
         s_t=1.0, s_v=1.0,
     )  # fmt: skip
-    return Study(shape, as_labels(crowd.labels), as_labels(draw_labels(rng, crowd.F, max(2 * shape.labels // 5, 500))))
-
-
-def as_labels(drawn: Any) -> PairwiseLabels:
-    """Convert sampled labels to PairwiseLabels."""
-    return PairwiseLabels(u=drawn.u, a=drawn.a, b=drawn.b, y=drawn.y)
+    return Study(shape, crowd.labels, draw_labels(rng, crowd.F, max(2 * shape.labels // 5, 500)))
 
 
 def score(model: Any, test: PairwiseLabels) -> dict[str, float]:

@@ -46,8 +46,7 @@ def simulated(n_items: int, n_workers: int, n_labels: int, seed: int = 0) -> Sou
         rng, n_users=n_workers, n_items=n_items, n_labels=n_labels, n_components=3, s_t=1.0, s_v=1.0, tie_margin=0.2
     )
     texts = tuple(" ".join(rng.choice(WORDS, size=rng.integers(8, 40))) + f" {n}." for n in range(n_items))
-    drawn = crowd.labels
-    return Source("simulated", texts, PairwiseLabels(u=drawn.u, a=drawn.a, b=drawn.b, y=drawn.y))
+    return Source("simulated", texts, crowd.labels)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from modelling.crowdgppl import PairwiseLabels
+
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -36,19 +38,6 @@ PAUSE_SECONDS = 2.5  # besides reading
 PACE_SD = 0.35  # of the logarithm of the response time
 DAYS = 14  # over which the answers are spread
 DAYTIME = (8 * 3600, 21 * 3600)  # seconds after midnight at which workers begin
-
-
-@dataclass(frozen=True)
-class SimulatedLabels:
-    """Pairwise labels: user u compared items a and b; y = 1 if a is preferred, 0 if b is preferred, .5 for a tie."""
-
-    u: Ints
-    a: Ints
-    b: Ints
-    y: Floats
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 @dataclass(frozen=True)
@@ -86,7 +75,7 @@ class DemoCrowd:
     names: tuple[str, ...]
     opinions: Ints  # (U,) index into OPINIONS
     traits: tuple[dict[str, str], ...]
-    labels: SimulatedLabels  # in chronological order
+    labels: PairwiseLabels  # in chronological order
     response_ms: Ints  # (P,)
     seconds: Floats  # (P,) since the midnight before the first day
     consensus: Floats
@@ -142,7 +131,7 @@ def draw_demo_crowd(rng: np.random.Generator, arguments: Sequence[Argument], tru
         names=tuple(f"simulated-{number:02d}" for number in range(1, len(opinions) + 1)),
         opinions=opinions,
         traits=traits,
-        labels=SimulatedLabels(u=labels.u[order], a=labels.a[order], b=labels.b[order], y=labels.y[order]),
+        labels=labels.take(order),
         response_ms=response_ms[order],
         seconds=seconds[order],
         consensus=truth.quality,
@@ -168,7 +157,7 @@ def _draw_counts(rng: np.random.Generator, n_workers: int) -> Ints:
 
 def _draw_labels(
     rng: np.random.Generator, arguments: Sequence[Argument], utilities: Floats, counts: Ints
-) -> SimulatedLabels:
+) -> PairwiseLabels:
     """Sample counts[u] labels of each worker u: distinct pairs within a group, in random order and orientation."""
     pairs = _pairs_within_groups(arguments)
     u = np.repeat(np.arange(len(counts)), counts)
@@ -177,7 +166,7 @@ def _draw_labels(
     difference = utilities[a, u] - utilities[b, u] + rng.standard_normal(len(u))  # eq:plphi
     y = np.where(np.abs(difference) <= TIE_MARGIN, 0.5, (difference > 0).astype(np.float64))
     order = rng.permutation(len(u))
-    return SimulatedLabels(u=u[order], a=a[order], b=b[order], y=y[order])
+    return PairwiseLabels(u=u[order], a=a[order], b=b[order], y=y[order])
 
 
 def _pairs_within_groups(arguments: Sequence[Argument]) -> Ints:
@@ -196,7 +185,7 @@ def _draw_traits(rng: np.random.Generator, opinion: int) -> dict[str, str]:
     }
 
 
-def _draw_response_ms(rng: np.random.Generator, arguments: Sequence[Argument], labels: SimulatedLabels) -> Ints:
+def _draw_response_ms(rng: np.random.Generator, arguments: Sequence[Argument], labels: PairwiseLabels) -> Ints:
     """Sample response times that depend on the length of the texts."""
     words = np.array([len(argument.text.split()) for argument in arguments])
     seconds = PAUSE_SECONDS + (words[labels.a] + words[labels.b]) / WORDS_PER_SECOND

@@ -19,10 +19,6 @@ ROUNDING = 1e-6  # rounding, multiplied by the condition of K_mm
 every_baseline = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
-def labels_of(crowd):
-    return PairwiseLabels(u=crowd.labels.u, a=crowd.labels.a, b=crowd.labels.b, y=crowd.labels.y)
-
-
 @pytest.fixture(scope="module")
 def crowd():
     """Four users who mostly agree about 25 items, of which they have judged 20."""
@@ -47,7 +43,7 @@ def test_preferring_b_lowers_a(make):
 
 @every_baseline
 def test_swapping_a_and_b_and_flipping_y_changes_nothing(make, crowd):
-    labels = labels_of(crowd)
+    labels = crowd.labels
     swapped = PairwiseLabels(u=labels.u, a=labels.b, b=labels.a, y=1 - labels.y)
     one, two = (make().fit(each, X_items=crowd.X_items).predict_consensus() for each in (labels, swapped))
     np.testing.assert_allclose(one, two, atol=ROUNDING)
@@ -55,14 +51,14 @@ def test_swapping_a_and_b_and_flipping_y_changes_nothing(make, crowd):
 
 @every_baseline
 def test_the_consensus_is_found(make, crowd):
-    model = make().fit(labels_of(crowd), X_items=crowd.X_items)
+    model = make().fit(crowd.labels, X_items=crowd.X_items)
     least = 0.15 if isinstance(model, LinearPreference) else 0.5  # a linear fit to a nonlinear truth
     assert kendalltau(model.predict_consensus()[:20], crowd.t[:20]).statistic > least
 
 
 @every_baseline
 def test_probabilities_of_the_two_answers_add_up(make, crowd):
-    model = make().fit(labels_of(crowd), X_items=crowd.X_items)
+    model = make().fit(crowd.labels, X_items=crowd.X_items)
     u, a, b = crowd.labels.u[:50], crowd.labels.a[:50], crowd.labels.b[:50]
     np.testing.assert_allclose(model.predict_proba(u, a, b) + model.predict_proba(u, b, a), 1.0)
     for kind in ("typical", "mean", "majority"):
@@ -72,7 +68,7 @@ def test_probabilities_of_the_two_answers_add_up(make, crowd):
 
 @every_baseline
 def test_new_items_come_after_the_known_ones(make, crowd):
-    model = make().fit(labels_of(crowd), X_items=crowd.X_items)
+    model = make().fit(crowd.labels, X_items=crowd.X_items)
     new = np.array([[0.5, 0.5], [0.1, 0.9]])
     assert model.predict_consensus(X_items=new).shape == (2,)
     mean, sd = model.predict_utilities(users=[1, 2], items=[3, 25, 26], X_items=new, return_std=True)
@@ -82,7 +78,7 @@ def test_new_items_come_after_the_known_ones(make, crowd):
 
 @every_baseline
 def test_a_restored_model_predicts_the_same(make, crowd):
-    model = make().fit(labels_of(crowd), X_items=crowd.X_items)
+    model = make().fit(crowd.labels, X_items=crowd.X_items)
     again = type(model).from_state(model.to_state())
     np.testing.assert_allclose(again.predict_consensus(), model.predict_consensus(), atol=1e-10)
     u, a, b = crowd.labels.u[:20], crowd.labels.a[:20], crowd.labels.b[:20]

@@ -4,13 +4,7 @@ import numpy as np
 
 from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import GPPLPerUser
-from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-
-
-def labels_of(crowd, rows=slice(None)):
-    return PairwiseLabels(
-        u=crowd.labels.u[rows], a=crowd.labels.a[rows], b=crowd.labels.b[rows], y=crowd.labels.y[rows]
-    )
+from modelling.crowdgppl import CrowdGPPL
 
 
 def make_crowd():
@@ -19,7 +13,7 @@ def make_crowd():
 
 def test_a_single_user_gets_the_gppl_fit():
     crowd = make_crowd()
-    alone = labels_of(crowd, crowd.labels.u == 0)
+    alone = crowd.labels.take(crowd.labels.u == 0)
     gppl = CrowdGPPL(n_components=0, max_iterations=200).fit(alone, n_items=16)
     firm = (1e9 / gppl.hyperparameters_["consensus_variance"], 1e9)  # the same scale
     per_user = GPPLPerUser(prior=firm).fit(alone, n_items=16)
@@ -28,13 +22,13 @@ def test_a_single_user_gets_the_gppl_fit():
 
 def test_users_do_not_influence_each_other():
     crowd = make_crowd()
-    everyone = GPPLPerUser().fit(labels_of(crowd), X_items=crowd.X_items)
-    without = GPPLPerUser().fit(labels_of(crowd, crowd.labels.u != 2), X_items=crowd.X_items, n_users=3)
+    everyone = GPPLPerUser().fit(crowd.labels, X_items=crowd.X_items)
+    without = GPPLPerUser().fit(crowd.labels.take(crowd.labels.u != 2), X_items=crowd.X_items, n_users=3)
     np.testing.assert_allclose(everyone.predict_utilities(users=[0, 1]), without.predict_utilities(users=[0, 1]))
     np.testing.assert_array_equal(without.predict_utilities(users=[2]), 0)
 
 
 def test_the_consensus_is_the_mean_over_users_with_labels():
     crowd = make_crowd()
-    model = GPPLPerUser().fit(labels_of(crowd), X_items=crowd.X_items, n_users=9)
+    model = GPPLPerUser().fit(crowd.labels, X_items=crowd.X_items, n_users=9)
     np.testing.assert_allclose(model.predict_consensus(), model.predict_utilities(users=[0, 1, 2]).mean(axis=1))

@@ -8,11 +8,6 @@ from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import PaperSVI
 from modelling.baselines.paper_svi import label_noise
 from modelling.baselines.sparse_gp import GammaScale, IndependentGP, InducedGP
-from modelling.crowdgppl import PairwiseLabels
-
-
-def labels_of(crowd):
-    return PairwiseLabels(u=crowd.labels.u, a=crowd.labels.a, b=crowd.labels.b, y=crowd.labels.y)
 
 
 def make_factor(rng, M=4):
@@ -81,7 +76,7 @@ def test_prior_means_are_a_saddle():
 
     model.n_items_, model.n_users_, model.X, model._identity = 16, 5, crowd.X_items, False
     model._set_up(AllZero(), None)
-    labels = labels_of(crowd)
+    labels = crowd.labels
     for _ in range(3):
         model._iterate(model._batch(labels, np.full(len(labels), 0.2), np.arange(len(labels))), rho=1.0)
     assert all(np.all(factor.mean == 0) for factor in (*model._v, *model._w))
@@ -89,7 +84,7 @@ def test_prior_means_are_a_saddle():
 
 def test_far_from_all_items_the_prior_returns():
     crowd = draw_crowd(np.random.default_rng(3), n_users=5, n_labels=300, n_components=2, X_items=grid(4))
-    model = PaperSVI(n_components=2, n_iterations=20).fit(labels_of(crowd), X_items=crowd.X_items)
+    model = PaperSVI(n_components=2, n_iterations=20).fit(crowd.labels, X_items=crowd.X_items)
     mean, sd = model.predict_consensus(X_items=np.array([[1e4, 1e4]]), return_std=True)
     assert mean[0] == pytest.approx(0.0, abs=1e-9)
     assert sd[0] == pytest.approx(model.s[0] ** -0.5)
@@ -103,7 +98,7 @@ def test_preferences_are_recovered(traits):
         rng, n_users=20, n_labels=3000, n_components=2, X_items=grid(6), X_users=X_users, s_t=1.0, s_v=0.2
     )
     model = PaperSVI(n_components=6, n_iterations=60, batch_size=500)
-    model.fit(labels_of(crowd), X_items=crowd.X_items, X_users=X_users)
+    model.fit(crowd.labels, X_items=crowd.X_items, X_users=X_users)
     F = model.predict_utilities()
     taus = [kendalltau(F[:, user], crowd.F[:, user]).statistic for user in range(20)]
     shared = [kendalltau(model.predict_consensus(), crowd.F[:, user]).statistic for user in range(20)]
@@ -113,7 +108,7 @@ def test_preferences_are_recovered(traits):
 
 def test_without_features_and_without_consensus_it_still_learns():
     crowd = draw_crowd(np.random.default_rng(5), n_users=10, n_labels=1500, n_components=2, n_items=8, s_v=0.3)
-    model = PaperSVI(n_components=4, consensus=False, n_iterations=60, batch_size=300).fit(labels_of(crowd))
+    model = PaperSVI(n_components=4, consensus=False, n_iterations=60, batch_size=300).fit(crowd.labels)
     np.testing.assert_array_equal(model.predict_consensus(), 0)
     F = model.predict_utilities()
     assert np.mean([kendalltau(F[:, user], crowd.F[:, user]).statistic for user in range(10)]) > 0.5
