@@ -1,4 +1,4 @@
-"""The administration: what people look for comes first."""
+"""The admin site, which lists studies and people first."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ class ArmsForm(forms.Form):
         items = Item.objects.filter(project=self.project, active=True, **{f"{column}__in": wanted})
         known = set(items.values_list(column, flat=True))
         if unknown := [value for value in wanted if value not in known]:
-            message = _("No active item has this: %(values)s.") % {"values": ", ".join(unknown[:5])}
+            message = _("No active item has: %(values)s.") % {"values": ", ".join(unknown[:5])}
             self.add_error(f"{field}_{row}", message)
 
     def _check_names(self, cleaned: dict[str, Any]) -> None:
@@ -100,6 +100,6 @@ def _field(name: str, arm: Arm) -> forms.Field:
         message = describe_range(0, 100)
         field.error_messages |= dict.fromkeys(["invalid", "min_value", "max_value"], message)
     if name == "name":
-        field.help_text = f"{field.help_text} {_('Empty it to remove the arm.')}" if arm.pk else field.help_text
+        field.help_text = f"{field.help_text} {_('Leave it empty to remove the arm.')}" if arm.pk else field.help_text
     field.initial, field.help_text = value, HELP_TEXTS.get(name, field.help_text)
     return field

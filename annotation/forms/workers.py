@@ -19,7 +19,7 @@ class ExclusionForm(forms.Form):
         required=False,
         initial=True,
         help_text=_(
-            "Otherwise they go on judging, and new answers do not count either. Pay is not touched: the worker can "
+            "Otherwise they go on judging, and new answers do not count either. Their pay is not affected: they can "
             "finish, as when there are no pairs left."
         ),
     )

@@ -120,7 +120,7 @@ def _assign_pair(guess: Guess) -> None:
 
 
 def _assign_duration(guess: Guess) -> None:
-    """Tell milliseconds from seconds by their median."""
+    """Distinguish milliseconds from seconds by their median."""
     name = next((name for name in DURATION_NAMES if _can_parse(guess, name, parse_milliseconds)), None)
     if name is not None and not guess.has(USE.SECONDS):
         numbers = [float(cell) for cell in guess.sample.cells(guess.names.index(name))]

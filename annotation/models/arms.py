@@ -57,7 +57,7 @@ class Arm(models.Model):
         return self.name
 
     def describe(self) -> dict[str, Any]:
-        """Its name and everything that differs from the study."""
+        """The arm's name and everything in which it differs from the study."""
         values = {name: getattr(self, name) for name in OVERRIDES}
         return {"name": self.name, **{name: value for name, value in values.items() if value not in ("", [], None)}}
 
@@ -122,7 +122,7 @@ def list_designs(project: Project) -> list[Design]:
 
 
 def texts_before_consent(project: Project) -> dict[str, Any]:
-    """What people see who have no arm yet: not the study's own texts where those of an arm may follow."""
+    """The texts for people who have no arm yet; empty where an arm may have its own."""
     arms = list(Arm.objects.filter(project=project))
     return {
         "heading": project.title if any(arm.question for arm in arms) else project.question,

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class JudgementImport(models.Model):
-    """An import in chunks (`importing/background.py`). What is still to be appended is what its chunks hold."""
+    """An import in chunks (`importing/background.py`). Its remaining chunks hold what is still to be appended."""
 
     class State(models.TextChoices):
         STAGING = "staging", _("being prepared")

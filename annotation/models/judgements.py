@@ -200,7 +200,7 @@ class JudgementNote(models.Model):
 
 
 class ImportedDetails(models.Model):
-    """What an imported judgement brought along: erasable, therefore outside the hash chain.
+    """Further data of an imported judgement: erasable, therefore outside the hash chain.
 
     The time is here because `Judgement.created_at` is when the event was appended, which the updater relies on.
     """

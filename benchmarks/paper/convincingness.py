@@ -172,7 +172,7 @@ def run(
 
 
 def summary(runs: list[dict[str, Any]], methods: Sequence[str]) -> dict[str, Any]:
-    """Means with standard errors, paired differences, choices and times."""
+    """Means with standard errors, paired differences, selected settings and times."""
     keys = [f"{panel}.{metric}" for panel in PANELS for metric in METRICS]
     series = {m: {key: [run[m]["figures"].get(key, np.nan) for run in runs] for key in keys} for m in methods}
     chosen = {run["group"]: run["settings"] for run in runs}

@@ -156,7 +156,7 @@ def _rows(project: Project, items: list[int], workers: list[int], count: int) ->
 
 
 def measure_format(slug: str, format: str) -> None:
-    """Print what writing the judgements in this format costs this process."""
+    """Write the judgements in this format; print the seconds and the memory that it takes."""
     from annotation.models import Project
     from modelling.exports import formats
     from modelling.exports.event_tables import judgements

@@ -151,7 +151,7 @@ def fit(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def update(options: argparse.Namespace) -> dict[str, Any]:
-    """Fifty new labels in a fresh process, and then several times more."""
+    """Measure an update with fifty new labels in a new process, then several more."""
     from modelling.updater.update import update_one
 
     crowd, study, rng = crowd_of(options), read_study(), np.random.default_rng(options.labels + 1)

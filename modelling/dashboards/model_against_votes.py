@@ -44,7 +44,7 @@ def rank_difference(votes: ItemVotes) -> int:
 
 
 def describe_reason(votes: ItemVotes) -> str:
-    """The likely reason: Bradley-Terry knows the opponents but not the texts, so it tells these two apart."""
+    """The likely reason: opponents or texts. Bradley-Terry knows the opponents but not the texts."""
     rank, best = votes.part_rank or 0, votes.best_vote_rank or 0
     higher = rank < best
     if votes.judgements < FEW_JUDGEMENTS:

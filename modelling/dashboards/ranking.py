@@ -50,7 +50,7 @@ MERGED = "merged"
 
 
 def _position(entry: RankedEntry) -> tuple[float, float]:
-    """By part and rank. Items without a rank come last; a list with ranks for all items is one part."""
+    """Sort key: part, then rank; items without a rank come last. A merged list counts as one part."""
     return (inf, 0.0) if entry.rank is None else (float(entry.list_number), float(entry.rank))
 
 

@@ -262,7 +262,7 @@ def _event_pages(point: ExportPoint, fields: tuple[str, ...]) -> Iterator[list[t
 
 
 def worker_ids(point: ExportPoint) -> ExportTable:
-    """One row per imported worker with their ID in the file; a table of its own, so that it is exported on purpose."""
+    """One row per imported worker with their ID in the file; a separate table, exported only on purpose."""
     identities = PlatformIdentity.objects.filter(project=point.project, platform=IMPORTED)
     rows = identities.order_by("worker").values_list("worker__code", "platform", "external_id")
     return event_table("worker_ids", point, WORKER_ID_COLUMNS, lambda: rows_to_pages(rows), rows.count())

@@ -159,7 +159,7 @@ def _variety(lowered: Sequence[str], lengths: Floats) -> dict[str, float]:
 
 
 def _readability(lowered: Sequence[str], lengths: Floats, n_sentences: int) -> dict[str, float]:
-    """Syllables, and readability scores in the manner of Flesch and Coleman-Liau."""
+    """Syllables, and readability scores similar to those of Flesch and Coleman-Liau."""
     syllables = np.array([max(len(VOWELS.findall(word)), 1) for word in lowered] or [0], dtype=np.float64)
     words_per_sentence = len(lowered) / max(n_sentences, 1)
     return {

@@ -27,7 +27,7 @@ Kind = ModelSnapshot.Kind
 
 
 class LongUpdates:
-    """At most one child process of this updater."""
+    """Runs long updates in a child process, one at a time."""
 
     def __init__(self) -> None:
         self._thread: Thread | None = None
@@ -87,7 +87,7 @@ def fit_takes_long(project: Project) -> bool:
 
 
 def _took_long(snapshot: ModelSnapshot) -> bool:
-    """Versions of earlier releases know only the seconds that passed."""
+    """Whether the update took long. Versions of earlier releases have wall-clock seconds only."""
     return float(snapshot.diagnostics.get("cpu_seconds", snapshot.seconds)) > LONG_SECONDS
 
 

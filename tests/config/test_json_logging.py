@@ -86,7 +86,7 @@ def test_a_csrf_failure_is_logged_without_the_token(caplog: pytest.LogCaptureFix
 
 @pytest.mark.slow
 def test_uvicorn_at_its_most_talkative_logs_no_secret(tmp_path: Path) -> None:
-    """Started directly, with its access log and every level."""
+    """uvicorn started directly, with its access log and at log level trace."""
     with Installation(tmp_path) as server:
         server.create_tables()
         command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(server.port)]

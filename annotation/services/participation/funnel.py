@@ -17,13 +17,13 @@ class Stage:
 
 
 def count_others(project: Project) -> int:
-    """The simulated and imported workers, who are no participants."""
+    """The simulated and imported workers, who are not participants."""
     others = project.workers.exclude(state=Worker.State.WITHDRAWN)
     return others.exclude(pk__in=project.workers.participants().values("pk")).count()
 
 
 def count_stages(project: Project) -> list[Stage]:
-    """Consented, prepared, judging, and how they ended."""
+    """Count the workers who consented, are prepared, are judging, and ended with each outcome."""
     answered = Exists(Judgement.objects.filter(worker=OuterRef("pk")))
     workers = project.workers.participants()
     counts = workers.aggregate(

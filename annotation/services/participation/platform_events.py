@@ -13,7 +13,7 @@ LEFT = {RETURNED, "TIMED_OUT", "REJECTED"}  # the worker no longer needs their p
 
 
 def record_status(*, project: Project, message: SubmissionStatus) -> bool:
-    """Store the event and act on it; False if it was stored before. Killed in between, the repeated event acts."""
+    """Store the event and act on it; False if it was stored before. After a kill in between, a repetition acts."""
     try:
         return _record(project, message)
     except IntegrityError:

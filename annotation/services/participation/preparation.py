@@ -47,7 +47,7 @@ def has_steps(preparation: Preparation) -> bool:
 
 
 def complete_instructions(*, worker: Worker) -> None:
-    """Go on from the texts of the worker's arm."""
+    """Move a worker who has read the texts of their arm to the next step."""
     more = has_steps(get_preparation(worker.project))
     Worker.objects.filter(pk=worker.pk, preparing=True, instructed=False).update(instructed=True, preparing=more)
 

@@ -56,7 +56,7 @@ def prepare(request: HttpRequest, project: Project) -> HttpResponse:
 
 
 def _instructions(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """The question and the instructions of the worker's arm, which nobody may see before."""
+    """The question and the instructions of the worker's arm, which no one may see earlier."""
     if request.method == "POST":
         complete_instructions(worker=worker)
         return redirect(worker.project.get_judging_url())
@@ -65,7 +65,7 @@ def _instructions(request: HttpRequest, worker: Worker) -> HttpResponse:
 
 
 def _practice(request: HttpRequest, worker: Worker, preparation: Preparation, pair: dict[str, Any]) -> HttpResponse:
-    """The pair; after an answer the feedback, from which the worker goes on."""
+    """Show the practice pair, or the feedback after an answer."""
     form = PracticeForm(request.POST if request.method == "POST" else None)
     choice = ""
     if form.is_valid() and form.cleaned_data["number"] == worker.practised:

@@ -26,7 +26,7 @@ class Watchdog:
         self._thread: Thread | None = None
 
     def watch(self, host: str, port: int, on_recovery: Callable[[], None]) -> None:
-        """Set the server to probe and what to do after a failure that is over."""
+        """Set the server to probe, and the function to call when it responds again."""
         self._address, self._on_recovery = (host, port), on_recovery
 
     def suspect(self) -> None:

@@ -102,7 +102,7 @@ class Freshness:
 
     @property
     def caution_without_parts(self) -> str:
-        """The same for the ranking page, which explains the parts itself."""
+        """`caution` without the warning about parts, for the ranking page, which explains them itself."""
         others = [each for each in self._warnings if each.code != PARTS]
         return describe_warnings(self.snapshot, others) if self.snapshot else ""
 

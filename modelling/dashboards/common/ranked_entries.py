@@ -118,7 +118,7 @@ def _without_intervals(members: list[RankedEntry]) -> list[RankedEntry]:
 
 
 def _with_tiers(members: list[RankedEntry]) -> Entries:
-    """Entries by item with their tier and the size of the list; nothing stands out of the top 10 of ten items."""
+    """Entries by item with tier and list size; lists of ten items or fewer have no probability of the top 10."""
     tiers, size = compute_tiers([(each.rank_low, each.rank_high) for each in members]), len(members)
     return {
         each.item_id: replace(each, tier=tier, size=size, top_probability=each.top_probability if size > TOP else None)

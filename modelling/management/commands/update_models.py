@@ -74,7 +74,7 @@ class Command(ConcordCommand):
                 run_forever(owner, self.show_progress if sys.stderr.isatty() else None)
 
     def run_leased(self, slug: str, owner: str, search: bool) -> None:
-        """Do what another updater has claimed and handed over."""
+        """Run the update or search that another updater has claimed and handed over."""
         leased = {"project__slug": slug, "owner": owner, "lease_until__isnull": False}
         if search:
             evaluate_claimed(SettingsSearch.objects.select_related("project").get(**leased))

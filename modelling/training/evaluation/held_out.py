@@ -132,14 +132,14 @@ def assign_groups(groups: Ids, labels: PairwiseLabels, n_parts: int) -> Ids:
 
 
 def group_splits(labels: PairwiseLabels, part: Ids) -> list[Split]:
-    """Labels between two parts are neither trained on nor predicted."""
+    """Hold out one part of the items at a time; labels between two parts are neither trained on nor predicted."""
     a, b = part[labels.a], part[labels.b]
     splits = [(np.flatnonzero((a != k) & (b != k)), np.flatnonzero((a == k) & (b == k))) for k in range(part.max() + 1)]
     return [Split(train, test) for train, test in splits if len(train) and len(test)]
 
 
 def _random_splits(labels: PairwiseLabels, n_parts: int, seed: int) -> list[Split]:
-    """A worker's repeated answers to a pair stay in one part, because one would reveal the other."""
+    """Split at random; a worker's repeated answers to a pair stay together, because one would reveal the other."""
     triples = np.stack([labels.u, np.minimum(labels.a, labels.b), np.maximum(labels.a, labels.b)])
     question = np.unique(triples, axis=1, return_inverse=True)[1].ravel()
     n_questions = int(question.max()) + 1 if len(question) else 0
@@ -197,7 +197,7 @@ def gppl_per_user(data: EvaluationData, train: PairwiseLabels, test: PairwiseLab
 
 
 def bradley_terry(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
-    """Items without judgements get the scores of similar items, if the project's kernel has any."""
+    """Bradley-Terry; items without judgements get scores from similar items, if the kernel relates items."""
     model = data.fit(BradleyTerry(item_kernel=data.items.kernel), train, data.items.kernel_inputs)
     return {"bradley_terry": model.predict_consensus_proba(test.a, test.b)}
 

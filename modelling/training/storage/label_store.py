@@ -93,8 +93,8 @@ def read_rows(worker_ids: Sequence[int], number: int) -> dict[int, bytes]:
 def delete_unused_rows(project_id: int, pruned: Sequence[int] | None = None) -> int:
     """Delete rows that no version with arrays uses; return how many.
 
-    After some versions were `pruned` only workers whom a version near them visited are looked at, so that the cost
-    does not grow with the study; None looks at all workers.
+    Given the numbers of `pruned` versions, only workers whom a version near them visited are checked, so that the
+    cost does not grow with the study; None checks all workers.
     """
     versions = ModelSnapshot.objects.filter(project=project_id)
     kept = np.array(sorted(versions.filter(pruned_at=None).values_list("number", flat=True)), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Downgrades are refused in words, and change nothing."""
+"""Downgrades are refused with a message and change nothing."""
 
 import pytest
 from django.core.management import CommandError, call_command

@@ -1,4 +1,4 @@
-"""Prolific's signed links: a token that is forged, expired or about someone else lets nobody in."""
+"""Prolific's signed links: a token that is forged, expired or about someone else is refused."""
 
 import base64
 import hmac

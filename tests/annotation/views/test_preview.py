@@ -1,4 +1,4 @@
-"""Researchers walk the way of a worker without storing anything, and give trial answers that never count."""
+"""Researchers preview the pages of a worker without storing anything, and give trial answers that never count."""
 
 import uuid
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The reliability page: the figures of the file, and the same self-consistency as the progress page."""
+"""The reliability page shows the figures of the exported file, and the self-consistency of the progress page."""
 
 from collections.abc import Callable
 

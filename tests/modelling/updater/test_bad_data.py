@@ -1,4 +1,4 @@
-"""Whatever the data, the model is ok, waiting, or degraded with a message."""
+"""With any data, the model is ok, waiting, or degraded with a message."""
 
 import os
 import re

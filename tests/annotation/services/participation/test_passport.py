@@ -1,4 +1,4 @@
-"""The study passport: frozen before the first answer, and honest about every later change."""
+"""The study passport: frozen before the first answer, with a list of every later change."""
 
 from collections.abc import Callable
 from typing import Any

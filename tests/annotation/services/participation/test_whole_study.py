@@ -1,4 +1,4 @@
-"""A whole study on Prolific: everyone's outcome, the counts and the cost are right to the row.
+"""A whole study on Prolific: the outcome of every worker, the counts and the cost are correct.
 
 `make test` runs 40 participants, `make drills` (DRILLS=long) 200.
 """

@@ -17,7 +17,7 @@ Method = ScoreboardEntry.Method
 
 @pytest.fixture
 def version(project: Project) -> ModelSnapshot:
-    """A version with nothing to object to: 20 judgements of each item."""
+    """A version without warnings: 20 judgements of each item."""
     made = make_version(project, 1, diagnostics={"converged": True, "warnings": []})
     ConsensusScore.objects.filter(snapshot=made).update(judgements=20)
     return made
