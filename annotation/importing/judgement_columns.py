@@ -67,7 +67,7 @@ NOTE_NAMES = ("note", "comment", "comments", "reason", "rationale", "explanation
 TRAIT_NAMES = ("age", "gender", "country", "education", "native_language")
 OWN_COLUMNS = (
     "sequence", "uuid", "a_revision", "b_revision", "skip_reason", "shown_first", "round", "source", "late",
-    "clock_doubtful", "retracted_sequence", "excluded",
+    "clock_doubtful", "retracted_sequence", "excluded", "arm",
 )  # fmt: skip
 
 

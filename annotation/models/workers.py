@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.apps import apps
 from django.conf import settings
@@ -40,6 +41,10 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
     def participants(self) -> "WorkerQuerySet":
         """People who joined by the study's link or the API: not simulated, not imported, not erased."""
         return self.exclude(consented_at=None).exclude(code__startswith=SIMULATED)
+
+    def arm_names(self, key: str = "pk") -> dict[Any, str]:
+        """The arm of each worker who has one, by their primary key or code."""
+        return dict(self.filter(arm__isnull=False).values_list(key, "arm__name"))
 
     def activity_counts(self, now: datetime) -> dict[str, int]:
         """The number of active, finished, dropped-out and withdrawn workers."""

@@ -26,7 +26,7 @@ WORKERS_PER_SIDE = 5
 JUDGEMENTS_PER_PAGE = 25
 JUDGEMENT_COLUMNS = [
     "worker", "against", "answer", "probability_own", "probability_crowd", "sequence", "version", "as_of_seq",
-    "probability_random_worker", "note",
+    "probability_random_worker", "note", "arm",
 ]  # fmt: skip
 
 
@@ -223,9 +223,10 @@ def judgement_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
     fitted = load_component_axes(snapshot).fitted
     if item.pk not in fitted.item_index:
         return
+    arms = snapshot.project.workers.arm_names()
     for each in with_predictions(fitted, item, list(item_judgements(snapshot, item))):
         facts = [each.worker.code, each.against.key, each.outcome, each.own, each.typical, each.sequence]
-        yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note]
+        yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note, arms.get(each.worker.pk, "")]
 
 
 def history_figure(history: list[ConsensusScore]) -> Figure:

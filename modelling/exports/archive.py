@@ -19,6 +19,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from annotation.models import Item, Judgement, Project, Retraction, Worker
+from annotation.models.arms import describe_arms
 from annotation.services.participation.passport import export_passport
 from annotation.services.verification.checkpoints import sign_checkpoint
 from annotation.storage.event_log import Event
@@ -103,9 +104,15 @@ def _write_rows(folder: Path, snapshot: ModelSnapshot, arrays: array_store.Array
     _write_lines(folder / ITEMS, (_item_row(item, item.pk in ranked) for item in all_items if item.pk in items))
     all_workers = Worker.objects.filter(project=snapshot.project).order_by("pk").iterator(ROWS_PER_QUERY)
     with_traits = _uses_traits(snapshot)
+    arms = snapshot.project.workers.arm_names()
     reasons = ExportPoint(snapshot.project, snapshot.last_sequence, snapshot).exclusion_reasons
     worker_rows = (
-        {"code": worker.code, "traits": worker.traits if with_traits else {}, "excluded": reasons.get(worker.pk)}
+        {
+            "code": worker.code,
+            "traits": worker.traits if with_traits else {},
+            "excluded": reasons.get(worker.pk),
+            "arm": arms.get(worker.pk),
+        }
         for worker in all_workers
         if worker.pk in workers
     )
@@ -181,6 +188,7 @@ def build_manifest(snapshot: ModelSnapshot, licence: str) -> dict[str, Any]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "project": {name: getattr(project, name) for name in ("slug", "title", "question", "language", "pairs")},
+        "arms": describe_arms(project),
         "licence": licence,
         "passport": export_passport(project, snapshot.created_at),
         "checkpoint": checkpoint.as_dict() if checkpoint else None,
@@ -216,7 +224,7 @@ Licence: {licence or "not stated"}.
 | `{RANKING}`, `{RANKING_TABLE}` | the ranking, best first: with 95 % intervals of scores and ranks |
 | `{EVENTS}` | every judgement and retraction, in the order of the event log, chained by SHA-256 |
 | `{ITEMS}` | the judged texts; `ranked` marks those in the ranking |
-| `{WORKERS}` | the workers' random codes, in the order in which they joined{traits}; `excluded`: why one is left out |
+| `{WORKERS}` | the workers' random codes, in the order in which they joined{traits}; `excluded`: why; `arm` |
 | `{MANIFEST}` | settings, seed, data hash, software versions, and the passport: the plan before the first answer |
 | `{CHECKSUMS}` | `sha256sum --check {CHECKSUMS}` |
 

@@ -40,12 +40,12 @@ from modelling.exports.tables import (
 JUDGEMENT_COLUMNS = build_columns(
     sequence=int, uuid=str, worker=str, a=str, a_revision=int, b=str, b_revision=int, choice=str, skip_reason=str,
     shown_first=str, round=int, source=str, response_ms=int, late=bool, clock_doubtful=bool, created_at=datetime,
-    retracted=bool, retracted_sequence=int, worker_number=int, excluded=bool,
+    retracted=bool, retracted_sequence=int, worker_number=int, excluded=bool, arm=str,
 )  # fmt: skip
 # What people wrote and what an import brought along: erasable, therefore not part of the events.
 DETAIL_COLUMNS = build_columns(judged_at=datetime, note=str)
 EXTRA_PREFIX = "extra:"
-WORKER_ID_COLUMNS = build_columns(worker=str, platform=str, original_id=str)
+WORKER_ID_COLUMNS = build_columns(worker=str, platform=str, original_id=str, arm=str)
 # Raw SQL, because millions of rows are read and model instances would take three times as long. Judgements that an
 # erased worker retracted are left out at every point.
 JUDGEMENTS_SQL = """
@@ -67,7 +67,7 @@ BY_PAIR = """AND (j.item_lo_id, j.item_hi_id, j.sequence) > (%s, %s, %s)
 ORDER BY j.item_lo_id, j.item_hi_id, j.sequence LIMIT %s"""
 WORKER_COLUMNS = build_columns(
     worker=str, judgements=int, decided=int, ties=int, skipped=int, retracted=int, median_response_ms=float,
-    first_at=datetime, last_at=datetime, excluded=bool, exclusion_reason=str,
+    first_at=datetime, last_at=datetime, excluded=bool, exclusion_reason=str, arm=str, outcome=str,
 )  # fmt: skip
 TRAIT_PREFIX = "trait:"
 ANSWER_PREFIX = "answer:"
@@ -136,13 +136,18 @@ def judgement_pages(point: ExportPoint, *, by_pair: bool = False) -> Iterator[Pa
     joined = Worker.objects.filter(project=point.project).order_by("pk").values_list("pk", flat=True)
     numbers = {pk: number for number, pk in enumerate(joined, start=1)}
     parameters = (point.sequence, Worker.ERASED, point.project.pk, point.sequence)
-    excluded = set(point.exclusion_reasons)
+    excluded, arms = set(point.exclusion_reasons), point.project.workers.arm_names()
     while found := fetch_rows(JUDGEMENTS_SQL + order, *parameters, *last, PAGE_SIZE):
         sequence, *_, lo, hi = found[-1]
         last = (lo, hi, sequence) if by_pair else (sequence,)
         page = [convert(cells) for convert, cells in zip(CONVERTERS, zip(*found, strict=True), strict=False)]
         *cells, workers = page
-        yield [*cells, [numbers[worker] for worker in workers], [worker in excluded for worker in workers]]
+        yield [
+            *cells,
+            [numbers[worker] for worker in workers],
+            [worker in excluded for worker in workers],
+            [arms.get(worker) for worker in workers],
+        ]
 
 
 def _unconverted(cells: Cells) -> Cells:
@@ -174,7 +179,7 @@ TIMESTAMP_ENDINGS = {19: ".000000+00:00", **{20 + digits: f"{'0' * (6 - digits)}
 CONVERTERS_BY_KIND = {bool: _to_booleans, datetime: _to_timestamps}
 CONVERTERS = [
     _to_uuids if column.name == "uuid" else CONVERTERS_BY_KIND.get(column.kind, _unconverted)
-    for column in JUDGEMENT_COLUMNS[:-1]  # all that are read; `excluded` is looked up by worker
+    for column in JUDGEMENT_COLUMNS[:-2]  # all that are read; `excluded` and `arm` are looked up by worker
 ]
 
 
@@ -204,6 +209,7 @@ def _with_stored(field: str, project: Project, names: list[str]) -> list[str]:
 
 def _worker_rows(point: ExportPoint, traits: list[str], answers: list[str]) -> Iterator[tuple[Any, ...]]:
     activities, reasons = _worker_activities(point), point.exclusion_reasons
+    arms = point.project.workers.arm_names()
     for worker in Worker.objects.filter(project=point.project).order_by("pk").iterator(PAGE_SIZE):
         if (activity := activities.get(worker.pk)) is None:
             continue
@@ -212,7 +218,7 @@ def _worker_rows(point: ExportPoint, traits: list[str], answers: list[str]) -> I
             worker.code, counts.total(), counts["lo"] + counts["hi"], counts["tie"], counts["skip"],
             counts["retracted"], float(median(activity.response_times)) if activity.response_times else None,
             format_timestamp(activity.first_at), format_timestamp(activity.last_at), worker.pk in reasons,
-            reasons.get(worker.pk),
+            reasons.get(worker.pk), arms.get(worker.pk), worker.outcome or None,
             *_as_texts(worker.traits, traits), *_as_texts(worker.answers, answers),
         )  # fmt: skip
 
@@ -264,7 +270,7 @@ def _event_pages(point: ExportPoint, fields: tuple[str, ...]) -> Iterator[list[t
 def worker_ids(point: ExportPoint) -> ExportTable:
     """One row per imported worker with their ID in the file; a separate table, exported only on purpose."""
     identities = PlatformIdentity.objects.filter(project=point.project, platform=IMPORTED)
-    rows = identities.order_by("worker").values_list("worker__code", "platform", "external_id")
+    rows = identities.order_by("worker").values_list("worker__code", "platform", "external_id", "worker__arm__name")
     return event_table("worker_ids", point, WORKER_ID_COLUMNS, lambda: rows_to_pages(rows), rows.count())
 
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.http.downloads import escape_formula
 from annotation.models import Item, Judgement
+from annotation.models.arms import Design
 from modelling.exports.event_tables import JUDGEMENT_COLUMNS, judgement_pages
 from modelling.exports.formats import (
     CONTENT_TYPES,
@@ -32,8 +33,8 @@ from modelling.exports.model_tables import ConsensusPredictions
 from modelling.exports.points import ExportPoint
 from modelling.exports.tables import Cells, Page, build_columns, event_table, rows_to_pages
 
-CROWD_KIT_COLUMNS = build_columns(worker=str, left=str, right=str, label=str)
-EVALICA_COLUMNS = build_columns(left=str, right=str, winner=str)
+CROWD_KIT_COLUMNS = build_columns(worker=str, left=str, right=str, label=str, arm=str)
+EVALICA_COLUMNS = build_columns(left=str, right=str, winner=str, arm=str)
 UKP_HEADER = "#id\tturkerid\tlabel\ta1\ta2\n"
 BOTH_BAD = "tie (bothbad)"
 
@@ -56,6 +57,13 @@ class Comparison:
     right: NamedItem
     winner: str
     created_at: str
+    arm: str | None
+    question: str
+
+    @property
+    def condition(self) -> dict[str, str]:
+        """The arm as a field of a JSON object; none in a study without arms."""
+        return {"arm": self.arm} if self.arm else {}
 
     @property
     def is_decided(self) -> bool:
@@ -73,8 +81,11 @@ class Comparison:
 def comparison_pages(point: ExportPoint, *, by_pair: bool = False) -> Iterator[list[Comparison]]:
     """Read the judgements page by page. The left item was shown first where known, else it is the older one."""
     items = named_items(point)
+    questions: dict[str | None, str] = {None: point.project.question}
+    questions |= {arm.name: Design(point.project, arm).question for arm in point.project.arms.all()}
     for page in judgement_pages(point, by_pair=by_pair):
-        yield list(filter(None, (_comparison(items, row, by_pair) for row in _counting_rows(page))))
+        rows = ({**row, "question": questions[row["arm"]]} for row in _counting_rows(page))
+        yield list(filter(None, (_comparison(items, row, by_pair) for row in rows)))
 
 
 def _counting_rows(page: Page) -> Iterator[dict[str, Any]]:
@@ -93,7 +104,8 @@ def _comparison(items: dict[tuple[str, int], NamedItem], row: dict[str, Any], by
     swapped = row["shown_first"] == "b" and not by_pair
     sides = {"a": "right" if swapped else "left", "b": "left" if swapped else "right"}
     left, right = (b, a) if swapped else (a, b)
-    return Comparison(row["uuid"], row["worker"], left, right, sides.get(choice, choice), row["created_at"])
+    facts = [row[name] for name in ("created_at", "arm", "question")]
+    return Comparison(row["uuid"], row["worker"], left, right, sides.get(choice, choice), *facts)
 
 
 def named_items(point: ExportPoint) -> dict[tuple[str, int], NamedItem]:
@@ -131,7 +143,7 @@ def crowd_kit_chunks(point: ExportPoint) -> Iterator[bytes]:
     def rows() -> Iterator[Cells]:
         for each in chain.from_iterable(comparison_pages(point)):
             if each.is_decided:
-                yield (each.worker, each.left.name, each.right.name, each.better.name)
+                yield (each.worker, each.left.name, each.right.name, each.better.name, each.arm)
 
     return table_chunks(event_table("crowd-kit", point, CROWD_KIT_COLUMNS, lambda: rows_to_pages(rows()), 0), "csv")
 
@@ -140,7 +152,7 @@ def evalica_chunks(point: ExportPoint) -> Iterator[bytes]:
     def rows() -> Iterator[Cells]:
         for each in chain.from_iterable(comparison_pages(point)):
             if each.winner != "bad":
-                yield (each.left.name, each.right.name, each.winner)
+                yield (each.left.name, each.right.name, each.winner, each.arm)
 
     return table_chunks(event_table("evalica", point, EVALICA_COLUMNS, lambda: rows_to_pages(rows()), 0), "csv")
 
@@ -179,8 +191,12 @@ def _label_studio_task(
     point: ExportPoint, left: NamedItem, right: NamedItem, comparisons: list[Comparison]
 ) -> dict[str, Any]:
     data = {"text1": left.text, "text2": right.text, "key1": left.name, "key2": right.name, "group": left.group}
-    annotations = [{"result": _label_studio_result(each), "meta": {"worker": each.worker}} for each in comparisons]
+    annotations = [_label_studio_annotation(each) for each in comparisons]
     return {"data": data, "meta": _point_fields(point), "annotations": annotations}
+
+
+def _label_studio_annotation(each: Comparison) -> dict[str, Any]:
+    return {"result": _label_studio_result(each), "meta": {"worker": each.worker, **each.condition}}
 
 
 def _label_studio_result(each: Comparison) -> list[dict[str, Any]]:
@@ -198,7 +214,7 @@ def arena_chunks(point: ExportPoint) -> Iterator[bytes]:
 
 def _arena_battle(point: ExportPoint, each: Comparison) -> dict[str, Any]:
     winner = {"left": "model_a", "right": "model_b", "tie": "tie", "bad": BOTH_BAD}[each.winner]
-    question = {"role": "user", "content": _prompt(point, each)}
+    question = {"role": "user", "content": _prompt(each)}
     conversations = [[question, {"role": "assistant", "content": item.text}] for item in (each.left, each.right)]
     return {
         "question_id": each.uuid,
@@ -206,6 +222,7 @@ def _arena_battle(point: ExportPoint, each: Comparison) -> dict[str, Any]:
         "model_b": each.right.name,
         "winner": winner,
         "judge": each.worker,
+        **each.condition,
         "conversation_a": conversations[0],
         "conversation_b": conversations[1],
         "turn": 1,
@@ -216,10 +233,10 @@ def _arena_battle(point: ExportPoint, each: Comparison) -> dict[str, Any]:
     }
 
 
-def _prompt(point: ExportPoint, each: Comparison) -> str:
-    """Return the study's question, below the name of the group if both items share one."""
+def _prompt(each: Comparison) -> str:
+    """Return the question that the worker answered, below the name of the group if both items share one."""
     shared = each.left.group if each.left.group == each.right.group else ""
-    return f"{shared}\n{point.project.question}" if shared else point.project.question
+    return f"{shared}\n{each.question}" if shared else each.question
 
 
 def trl_chunks(point: ExportPoint) -> Iterator[bytes]:
@@ -236,7 +253,7 @@ def _trl_preference(
     point: ExportPoint, each: Comparison, margin: float | None, confidence: float | None
 ) -> dict[str, Any]:
     return {
-        "prompt": _prompt(point, each),
+        "prompt": _prompt(each),
         "chosen": each.better.text,
         "rejected": each.worse.text,
         "margin": margin,
@@ -244,6 +261,7 @@ def _trl_preference(
         "chosen_key": each.better.name,
         "rejected_key": each.worse.name,
         "worker": each.worker,
+        **each.condition,
         **_point_fields(point),
     }
 

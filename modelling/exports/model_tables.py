@@ -40,8 +40,10 @@ VERSION_COLUMNS = build_columns(
     excluded=str, settings=str, seed=int, data_hash=str, code_version=str, lower_bound=float, checksum=str,
     seconds=float, created_at=datetime, refined=bool,
 )  # fmt: skip
-RELIABILITY_COLUMNS = build_columns(measure=str, item=str, worker=str, value=float, low=float, high=float, n=int)
-UTILITY_COLUMNS = build_columns(worker=str, key=str, mean=float, sd=float)
+RELIABILITY_COLUMNS = build_columns(
+    measure=str, item=str, worker=str, value=float, low=float, high=float, n=int, arm=str
+)
+UTILITY_COLUMNS = build_columns(worker=str, key=str, mean=float, sd=float, arm=str)
 PAIR_COLUMNS = build_columns(a=str, b=str, group=str, probability_a=float, probability_a_random_worker=float)
 PAIR_KINDS = ("typical", "mean")  # of the two probabilities
 
@@ -90,13 +92,15 @@ def _reliability_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
     found = get_reliability(point.required_snapshot)
     for name, estimate in found.measures.items():
         if estimate:
-            yield name, None, None, estimate.value, estimate.low, estimate.high, estimate.n
+            yield name, None, None, estimate.value, estimate.low, estimate.high, estimate.n, None
     members = [((each.name, None), each) for each in found.items] + [
         ((None, each.name), each) for each in found.workers
     ]
+    arms = point.project.workers.arm_names("code")
     for names, each in members:
-        yield "infit", *names, each.infit, each.low, each.high, each.n
-        yield "outfit", *names, each.outfit, None, None, each.n
+        arm = arms.get(names[1])
+        yield "infit", *names, each.infit, each.low, each.high, each.n, arm
+        yield "outfit", *names, each.outfit, None, None, each.n, arm
 
 
 def versions(point: ExportPoint) -> ExportTable:
@@ -138,6 +142,7 @@ def _utility_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
     """Predict for a few workers at a time in the order in which they joined, without erased workers."""
     keys = [key for key, _ in _ranked_items(point, fitted)]
     codes = dict(Worker.objects.filter(project=point.project).exclude(outcome=Worker.ERASED).values_list("pk", "code"))
+    arms = point.project.workers.arm_names("code")
     positions = [position for position, pk in enumerate(fitted.worker_ids.tolist()) if pk in codes]
     workers_per_page = max(1, PAGE_SIZE // max(len(keys), 1))
     for start in range(0, len(positions), workers_per_page):
@@ -147,7 +152,8 @@ def _utility_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
         )
         names = [codes[pk] for pk in fitted.worker_ids[users].tolist()]
         workers = [name for name in names for _ in keys]
-        yield [workers, keys * len(names), mean.T.ravel().tolist(), sd.T.ravel().tolist()]
+        scores = [mean.T.ravel().tolist(), sd.T.ravel().tolist()]
+        yield [workers, keys * len(names), *scores, [arms.get(name) for name in workers]]
 
 
 def _ranked_items(point: ExportPoint, fitted: FittedModel) -> list[tuple[str, str]]:

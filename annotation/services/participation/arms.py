@@ -52,7 +52,7 @@ def count_present(project: Project, now: datetime, *, simulated: bool = False) -
     while: their places are filled again.
     """
     answered = Judgement.objects.filter(worker=OuterRef("pk"), created_at__gte=now - ACTIVE_WINDOW)
-    active = Q(state=Worker.State.ACTIVE) & (Q(joined_at__gte=now - ACTIVE_WINDOW) | Exists(answered))
+    active = Q(state=Worker.State.ACTIVE, suspended=False) & (Q(joined_at__gte=now - ACTIVE_WINDOW) | Exists(answered))
     workers = Worker.objects.filter(active | COMPLETED, project=project, arm__isnull=False)
     kind = workers.filter(code__startswith=SIMULATED) if simulated else workers.exclude(code__startswith=SIMULATED)
     return dict(kind.order_by().values_list("arm").annotate(Count("pk")))
@@ -72,7 +72,7 @@ class ArmSummary:
 
 def summarise_arms(project: Project) -> list[ArmSummary]:
     present = count_present(project, timezone.now())
-    people = Worker.objects.filter(project=project).exclude(code__startswith=SIMULATED)
+    people = Worker.objects.filter(project=project).participants()
     answers = Judgement.objects.not_retracted().filter(project=project, worker__in=people)
     assigned, completed, judgements = (
         dict(rows.order_by().values_list(column).annotate(n=Count("pk")))

@@ -35,7 +35,7 @@ PER_PAGE = 25
 COLUMNS = [  # foreseen_by_own_model is the old name of self_consistency
     "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
     "self_consistency", "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version",
-    "as_of_seq", "excluded", "exclusion_reason",
+    "as_of_seq", "excluded", "exclusion_reason", "arm",
 ]  # fmt: skip
 LAST = float("inf")
 
@@ -77,6 +77,7 @@ class WorkerRow:
     position: MapPosition | None = None
     exclusion_reason: str | None = None
     original_id: str = ""  # in the imported file
+    arm: str = ""
     statistics: "_WorkerStatistics | None" = field(default=None, repr=False)
 
     @cached_property
@@ -177,10 +178,12 @@ def worker_rows(project: Project, snapshot: ModelSnapshot | None, axes: Componen
     reasons = dict(excluded.values_list("worker", "reason"))
     identities = PlatformIdentity.objects.filter(project=project, platform=IMPORTED)
     originals = dict(identities.values_list("worker", "external_id"))
+    arms = project.workers.arm_names()
 
     def add_facts(row: WorkerRow) -> WorkerRow:
         pk = row.worker.pk
-        return replace(row, exclusion_reason=reasons.get(pk), original_id=originals.get(pk, ""))
+        reason, original, arm = reasons.get(pk), originals.get(pk, ""), arms.get(pk, "")
+        return replace(row, exclusion_reason=reason, original_id=original, arm=arm)
 
     if snapshot is None or axes is None:
         judgements = Judgement.objects.answers().filter(project=project)
@@ -237,4 +240,4 @@ def export_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
         flags = " ".join(flag.name for flag in row.flags)
         exclusion = ["false" if row.exclusion_reason is None else "true", row.exclusion_reason or ""]
         point = [snapshot.number, snapshot.last_sequence]
-        yield [*facts, *shares, flags, numbers[0], *x, numbers[1], *y, *point, *exclusion]
+        yield [*facts, *shares, flags, numbers[0], *x, numbers[1], *y, *point, *exclusion, row.arm]

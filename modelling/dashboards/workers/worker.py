@@ -41,7 +41,7 @@ MAX_JUDGEMENTS = 500  # evaluated on the page, the newest ones; the CSV file has
 SURPRISING = 2.0  # bits: predicted with a probability below 1/4
 COLUMNS = [
     "preferred", "over", "tie", "probability_own", "probability_crowd", "bits_own", "bits_crowd", "response_ms",
-    "sequence", "version", "as_of_seq", "probability_random_worker", "bits_random_worker", "note",
+    "sequence", "version", "as_of_seq", "probability_random_worker", "bits_random_worker", "note", "arm",
 ]  # fmt: skip
 ORDERS = {
     "own": gettext_lazy("most surprising for this worker"),
@@ -260,5 +260,5 @@ def judgement_rows(snapshot: ModelSnapshot, worker: Worker) -> Iterator[list[Any
         yield [
             each.first.key, each.second.key, int(each.tie), each.own, each.typical, each.bits_own, each.bits_typical,
             each.response_ms or "", each.sequence, snapshot.number, snapshot.last_sequence, each.crowd, each.bits_crowd,
-            each.note,
+            each.note, worker.arm.name if worker.arm else "",
         ]  # fmt: skip

@@ -138,6 +138,7 @@ class JudgementResponse(ResponseSchema):
     uuid: UUID
     sequence: int
     worker: str
+    arm: str | None = Field(description="The worker's arm; null in a study without arms.")
     a: JudgedItem
     b: JudgedItem
     choice: Literal["a", "b", "tie", "skip"]
@@ -270,7 +271,7 @@ def _filters(query: JudgementQuery) -> Q:
 
 
 def _with_items(rows: Any) -> Any:
-    return rows.select_related("worker", "item_lo", "item_hi", "retraction")
+    return rows.select_related("worker__arm", "item_lo", "item_hi", "retraction")
 
 
 def judgement_response(judgement: Judgement) -> dict[str, Any]:
@@ -281,6 +282,7 @@ def judgement_response(judgement: Judgement) -> dict[str, Any]:
     return {
         **{name: getattr(judgement, name) for name in names},
         "worker": judgement.worker.code,
+        "arm": judgement.worker.arm.name if judgement.worker.arm else None,
         "a": _judged_item(a if lo_first else b),
         "b": _judged_item(b if lo_first else a),
         "choice": choice.get(judgement.choice, judgement.choice),

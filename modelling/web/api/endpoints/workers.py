@@ -60,6 +60,7 @@ class WorkerResponse(ResponseSchema):
     answers: dict[str, Any] = Field(description="Other answers: free text, and questions after the last pair.")
     judgements: int = Field(description="Answers that are not retracted.")
     joined_at: datetime
+    arm: str | None = Field(description="The arm of the study to which the worker was assigned; null without arms.")
     excluded: bool = Field(description="Whether an owner excluded the worker's judgements from the model.")
     exclusion_reason: str | None = Field(description="The owner's reason; null if the worker is not excluded.")
 
@@ -153,12 +154,15 @@ def _workers_with_counts(project: Project) -> Any:
     counts = answers.annotate(n=Count("pk")).values("n")
     reason = WorkerExclusion.objects.filter(worker=OuterRef("pk"), until_revision=None).values("reason")
     workers = Worker.objects.filter(project=project).exclude(state=Worker.State.WITHDRAWN)
-    return workers.annotate(n_judgements=Coalesce(Subquery(counts), 0), exclusion_reason=Subquery(reason))
+    return workers.select_related("arm").annotate(
+        n_judgements=Coalesce(Subquery(counts), 0), exclusion_reason=Subquery(reason)
+    )
 
 
 def worker_response(worker: Any) -> dict[str, Any]:
     names = ("code", "state", "traits", "answers", "joined_at", "exclusion_reason")
     counted = {"judgements": worker.n_judgements, "excluded": worker.exclusion_reason is not None}
+    counted["arm"] = worker.arm.name if worker.arm else None
     return {**{name: getattr(worker, name) for name in names}, **counted}
 
 
