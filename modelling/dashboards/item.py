@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, error_bars, escape_label, rounded
 from modelling.dashboards.common.judgements import Ints, predict_pairs
-from modelling.dashboards.common.query import worker_urls
+from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, worker_urls
 from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
@@ -87,6 +87,7 @@ class ItemPage:
     judgements: list[ItemJudgement]
     page: Page
     figures: list[Figure]
+    arms: ArmFilter
 
     @property
     def has_notes(self) -> bool:
@@ -97,8 +98,10 @@ class ItemPage:
         return [(_("Rate it higher than the crowd"), self.above), (_("Rate it lower than the crowd"), self.below)]
 
 
-def item_page(snapshot: ModelSnapshot, item: Item, page_number: str = "") -> ItemPage | None:
-    """Facts about an item in a version; None if the version does not include it."""
+def item_page(
+    snapshot: ModelSnapshot, item: Item, arms: ArmFilter = EVERY_ARM, page_number: str = ""
+) -> ItemPage | None:
+    """Facts about an item in a version; None if the version does not include it. Judgements may be of one arm."""
     axes = load_component_axes(snapshot)
     position = axes.fitted.item_index.get(item.pk)
     if position is None:
@@ -106,13 +109,14 @@ def item_page(snapshot: ModelSnapshot, item: Item, page_number: str = "") -> Ite
     history = score_history(snapshot, item)
     above, below = extreme_workers(axes, position)
     score = ranked_entries(snapshot).get(item.pk)
-    page = Paginator(item_judgements(snapshot, item), JUDGEMENTS_PER_PAGE).get_page(page_number)
+    judgements = item_judgements(snapshot, item).filter(**arms.of_judgements)
+    page = Paginator(judgements, JUDGEMENTS_PER_PAGE).get_page(page_number)
     figures = [history_figure(history)] if history else []
     figures += [workers_figure(above, below, item.project)] if above or below else []
     return ItemPage(
         score=score,
         old_rank_intervals=has_old_rank_intervals(snapshot, [score] if score else []),
-        votes=get_votes(snapshot).of(item.pk),
+        votes=get_votes(snapshot, arms.chosen).of(item.pk),
         history=history[::-1],
         component_values=[ComponentValue(axes.axes[row], float(axes.items[row, position])) for row in axes.strongest],
         above=above,
@@ -121,6 +125,7 @@ def item_page(snapshot: ModelSnapshot, item: Item, page_number: str = "") -> Ite
         judgements=with_predictions(axes.fitted, item, list(page)),
         page=page,
         figures=figures,
+        arms=arms,
     )
 
 
@@ -185,7 +190,7 @@ def most_similar(scores: Iterable[ConsensusScore], similarity: Iterable[float]) 
 def item_judgements(snapshot: ModelSnapshot, item: Item) -> "QuerySet[Judgement]":
     """The item's judgements in this version, newest first."""
     judgements = training_judgements(snapshot).filter(Q(item_lo=item) | Q(item_hi=item))
-    return judgements.select_related("worker", "item_lo", "item_hi", "note").order_by("-sequence")
+    return judgements.select_related("worker__arm", "item_lo", "item_hi", "note").order_by("-sequence")
 
 
 def with_predictions(fitted: FittedModel, item: Item, judgements: list[Judgement]) -> list[ItemJudgement]:
@@ -223,10 +228,10 @@ def judgement_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
     fitted = load_component_axes(snapshot).fitted
     if item.pk not in fitted.item_index:
         return
-    arms = snapshot.project.workers.arm_names()
     for each in with_predictions(fitted, item, list(item_judgements(snapshot, item))):
         facts = [each.worker.code, each.against.key, each.outcome, each.own, each.typical, each.sequence]
-        yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note, arms.get(each.worker.pk, "")]
+        arm = each.worker.arm.name if each.worker.arm else ""
+        yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note, arm]
 
 
 def history_figure(history: list[ConsensusScore]) -> Figure:

@@ -14,9 +14,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.models import Judgement, Project
+from annotation.models import Arm, Judgement, Project
+from annotation.models.arms import Design
 from modelling.dashboards.common.figures import Figure, FigureTable, axis
 from modelling.dashboards.common.freshness import Freshness
+from modelling.dashboards.common.query import EVERY_ARM, ArmFilter
 from modelling.dashboards.scoreboard import accuracy_summary
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import get_read_point
@@ -51,8 +53,8 @@ class JudgementCounts:
     def total(self) -> int:
         return self.by_worker.total()
 
-    def per_active_item(self, project: Project) -> list[int]:
-        return [self.by_item[pk] for pk in project.items.filter(active=True).values_list("pk", flat=True)]
+    def per_active_item(self, design: Design) -> list[int]:
+        return [self.by_item[pk] for pk in design.items.values_list("pk", flat=True)]
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,15 @@ class ProgressPage:
     accuracy: str
     advice: str
     figures: list[Figure]
+    arms: ArmFilter
 
 
-def progress_page(freshness: Freshness) -> ProgressPage:
-    """Counts of the judgements so far; agreement among those of the shown version."""
+def progress_page(freshness: Freshness, arms: ArmFilter = EVERY_ARM) -> ProgressPage:
+    """Counts of the judgements so far; agreement among those of the shown version. With an arm, only its judgements."""
     project = freshness.project
-    counts = count_judgements(project)
-    n, per_item, per_worker = counts.total, counts.per_active_item(project), list(counts.by_worker.values())
+    counts = count_judgements(project, arms)
+    per_item, per_worker = counts.per_active_item(Design(project, arms.chosen)), list(counts.by_worker.values())
+    n = counts.total
     figures = [
         time_figure(counts.by_minute),
         _histogram("per-item", _("Judgements per item"), _("judgements"), _("items"), per_item),
@@ -78,22 +82,23 @@ def progress_page(freshness: Freshness) -> ProgressPage:
     ]
     return ProgressPage(
         judgements=n,
-        workers=project.workers.activity_counts(timezone.now()),
+        workers=project.workers.filter(**arms.of_workers).activity_counts(timezone.now()),
         per_item=sum(per_item) / len(per_item) if per_item else 0.0,
-        agreement=compute_agreement(freshness.snapshot) if freshness.snapshot else None,
+        agreement=compute_agreement(freshness.snapshot, arms.chosen) if freshness.snapshot else None,
         accuracy=accuracy_summary(project, freshness.version_number),
         advice=next_step(project, per_item),
         figures=figures if n else [],
+        arms=arms,
     )
 
 
-def count_judgements(project: Project) -> JudgementCounts:
+def count_judgements(project: Project, arms: ArmFilter = EVERY_ARM) -> JudgementCounts:
     """Count the valid judgements in one pass over the rows.
 
     Times are cut to the minute as text: date functions of SQLite would call back into Python for every row.
     """
     minute = Left(Cast("created_at", CharField()), len("2000-12-31 23:59"))
-    valid = Judgement.objects.answers().filter(project=project).order_by()
+    valid = Judgement.objects.answers().filter(project=project, **arms.of_judgements).order_by()
     rows = valid.values_list("item_lo", "item_hi", "worker", minute).iterator(chunk_size=CHUNK)
     counts = JudgementCounts(Counter(), Counter(), Counter())
     while part := list(islice(rows, CHUNK)):
@@ -105,14 +110,15 @@ def count_judgements(project: Project) -> JudgementCounts:
     return counts
 
 
-def compute_agreement(snapshot: ModelSnapshot) -> Agreement:
-    """Compute once per version, and again after a person is erased."""
-    return _agreement(snapshot, snapshot.checksum, get_read_point(snapshot.project).inputs_revision)
+def compute_agreement(snapshot: ModelSnapshot, arm: Arm | None = None) -> Agreement:
+    """Compute once per version and arm, and again after a person is erased."""
+    return _agreement(snapshot, snapshot.checksum, get_read_point(snapshot.project).inputs_revision, arm)
 
 
 @lru_cache(maxsize=32)
-def _agreement(snapshot: ModelSnapshot, checksum: str, inputs_revision: int) -> Agreement:
-    rows = training_judgements(snapshot).values_list("worker", "item_lo", "item_hi", "choice")
+def _agreement(snapshot: ModelSnapshot, checksum: str, inputs_revision: int, arm: Arm | None) -> Agreement:
+    judgements = training_judgements(snapshot).filter(**({"worker__arm": arm} if arm else {}))
+    rows = judgements.values_list("worker", "item_lo", "item_hi", "choice")
     own: dict[tuple[int, int, int], list[str]] = defaultdict(list)
     for worker, lo, hi, choice in rows.iterator(chunk_size=CHUNK):
         own[worker, lo, hi].append(choice)

@@ -30,7 +30,7 @@ from modelling.dashboards.common.figures import (
     rounded,
     truncate,
 )
-from modelling.dashboards.common.query import item_urls, search_term
+from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, item_urls, search_term
 from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.dashboards.model_against_votes import Disagreement, find_disagreements
 from modelling.models import ModelSnapshot
@@ -47,6 +47,7 @@ LABELLED_ENDS = 3  # items named at each end of a larger figure
 INTERVAL_WIDTH = 200  # of the interval drawing in each table row, in SVG units
 MAX_PARTS = 50  # to choose from
 MERGED = "merged"
+VOTES = "votes"  # the order by votes, which depends on the arm
 
 
 def _position(entry: RankedEntry) -> tuple[float, float]:
@@ -60,6 +61,7 @@ ORDERS: dict[str, tuple[Any, Callable[[RankedEntry], Any]]] = {
     "unsure": (gettext_lazy("least certain first"), lambda each: (-each.sd, _position(each))),
     "judgements": (gettext_lazy("most judgements"), lambda each: (-each.judgements, _position(each))),
     "fewest": (gettext_lazy("fewest judgements"), lambda each: (each.judgements, _position(each))),
+    VOTES: (gettext_lazy("best first by votes (Bradley-Terry)"), _position),
 }
 
 
@@ -129,6 +131,7 @@ class RankingPage:
     figures: list[Figure]
     disagreements: list[Disagreement]
     old_rank_intervals: bool
+    arms: ArmFilter
 
     @property
     def orders(self) -> list[tuple[str, Any]]:
@@ -144,8 +147,10 @@ class RankingPage:
         return MAX_POINTS if self.page.paginator.count > MAX_POINTS else None
 
 
-def ranking_page(snapshot: ModelSnapshot, query: RankingQuery, *, linked: bool = True) -> RankingPage:
-    """One page of the ranking, searched and sorted by the query.
+def ranking_page(
+    snapshot: ModelSnapshot, query: RankingQuery, arms: ArmFilter = EVERY_ARM, *, linked: bool = True
+) -> RankingPage:
+    """One page of the ranking, searched and sorted by the query. With an arm, the votes are those of its workers.
 
     With `linked`, points of the figures link to their items. The public ranking has no such links, and neither shows
     nor searches the researcher's keys.
@@ -154,7 +159,9 @@ def ranking_page(snapshot: ModelSnapshot, query: RankingQuery, *, linked: bool =
     entries = list(ranked_entries(snapshot, group=query.group, merged=query.merged).values())
     if query.part and not query.merged and int(query.part) in votes.part_sizes:
         entries = [each for each in entries if each.part == int(query.part)]
-    listed = sorted(_search(snapshot, entries, query.search, keys=linked), key=ORDERS[query.order][1])
+    arm_votes = get_votes(snapshot, arms.chosen)
+    order = _by_votes(arm_votes) if query.order == VOTES else ORDERS[query.order][1]
+    listed = sorted(_search(snapshot, entries, query.search, keys=linked), key=order)
     page = Paginator(listed, PER_PAGE).get_page(query.page)
     items = Item.objects.in_bulk([each.item_id for each in page])
     for item in items.values():
@@ -162,7 +169,9 @@ def ranking_page(snapshot: ModelSnapshot, query: RankingQuery, *, linked: bool =
     scale, shown = _interval_scale(entries), list(page)
     above = order_probabilities(snapshot, shown) if query.order == "rank" else [None] * len(shown)
     rows = [
-        RankingRow(each, items[each.item_id], scale.interval(each.mean, each.sd), probability, votes.of(each.item_id))
+        RankingRow(
+            each, items[each.item_id], scale.interval(each.mean, each.sd), probability, arm_votes.of(each.item_id)
+        )
         for each, probability in zip(shown, above, strict=True)
     ]
     return RankingPage(
@@ -178,7 +187,18 @@ def ranking_page(snapshot: ModelSnapshot, query: RankingQuery, *, linked: bool =
         figures=ranking_figures(listed, project, linked=linked),
         disagreements=find_disagreements(snapshot, votes, query.group) if linked else [],
         old_rank_intervals=has_old_rank_intervals(snapshot, entries),
+        arms=arms,
     )
+
+
+def _by_votes(votes: Votes) -> Callable[[RankedEntry], Any]:
+    """By part and Bradley-Terry rank; items without votes come last."""
+
+    def position(entry: RankedEntry) -> tuple[float, float, tuple[float, float]]:
+        own = votes.of(entry.item_id)
+        return own.part or inf, own.bradley_terry_rank or inf, _position(entry)
+
+    return position
 
 
 def part_options(votes: Votes) -> list[tuple[str, str]]:

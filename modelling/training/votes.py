@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from annotation.models import Judgement, Worker
+from annotation.models import Arm, Judgement, Worker
 from modelling.baselines import BradleyTerry
 from modelling.crowdgppl import PairwiseLabels
 from modelling.models import ModelSnapshot
@@ -91,14 +91,15 @@ class Votes:
         return self.n_parts == 1 and self.of(item_id).part is not None
 
 
-def get_votes(snapshot: ModelSnapshot) -> Votes:
-    """Count once per version, and again after a person is erased."""
-    return _cached_votes(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision)
+def get_votes(snapshot: ModelSnapshot, arm: Arm | None = None) -> Votes:
+    """Count once per version and arm, and again after a person is erased. Without an arm, all judgements count."""
+    return _cached_votes(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision, arm)
 
 
 @lru_cache(maxsize=8)
-def _cached_votes(snapshot: ModelSnapshot, created_at: datetime, inputs_revision: int) -> Votes:
-    counts = training_judgements(snapshot).order_by().values_list("item_lo", "item_hi", "choice").annotate(Count("pk"))
+def _cached_votes(snapshot: ModelSnapshot, created_at: datetime, inputs_revision: int, arm: Arm | None) -> Votes:
+    judgements = training_judgements(snapshot).filter(**({"worker__arm": arm} if arm else {}))
+    counts = judgements.order_by().values_list("item_lo", "item_hi", "choice").annotate(Count("pk"))
     ranked = list(snapshot.scores.order_by("rank").values_list("item_id", "item__group"))
     return count_votes(list(counts), ranked)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from django.core.paginator import Page, Paginator
-from django.db.models import Count
+from django.db.models import Count, F
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
@@ -16,7 +16,7 @@ from annotation.importing.judgements import PLATFORM as IMPORTED
 from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerExclusion
 from modelling.dashboards.common.figures import Figure
 from modelling.dashboards.common.judgements import WorkerTally, worker_tally
-from modelling.dashboards.common.query import search_term
+from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, search_term
 from modelling.dashboards.common.shares import NO_SHARE, Share
 from modelling.dashboards.common.traits import format_answer, varying_traits
 from modelling.dashboards.workers.flags import Flag, find_flags
@@ -63,6 +63,7 @@ class WorkerRecord(NamedTuple):
     code: str
     state: str
     traits: dict[str, Any]
+    arm_name: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,7 @@ class WorkersPage:
     traits: list[str]
     axes: list[ComponentAxis]
     figures: list[Figure]
+    arms: ArmFilter
 
     @property
     def has_times(self) -> bool:
@@ -144,18 +146,20 @@ ORDERS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def workers_page(project: Project, snapshot: ModelSnapshot | None, query: WorkersQuery) -> WorkersPage:
+def workers_page(
+    project: Project, snapshot: ModelSnapshot | None, query: WorkersQuery, arms: ArmFilter = EVERY_ARM
+) -> WorkersPage:
     """One page of the workers, searched and sorted by the query, and the map of all that match."""
     axes = load_component_axes(snapshot) if snapshot else None
     rows = worker_rows(project, snapshot, axes)
-    chosen = [row for row in rows if _matches(row, query.search)]
+    chosen = [row for row in rows if _matches(row, query.search) and arms.name in ("", row.arm)]
     chosen.sort(key=lambda row: (ORDERS[query.order][1](row), row.worker.pk))
     page = Paginator(chosen, PER_PAGE).get_page(query.page)
     workers = Worker.objects.in_bulk([row.worker.pk for row in page])
     shown = [replace(row, worker=workers[row.worker.pk]) for row in page if row.worker.pk in workers]
     traits = varying_traits([row.worker.traits for row in rows])
     figures = _map_figures(project, axes, chosen, page, query.trait if query.trait in traits else "") if axes else []
-    return WorkersPage(query, shown, page, len(rows), traits, map_axes(axes) if axes else [], figures)
+    return WorkersPage(query, shown, page, len(rows), traits, map_axes(axes) if axes else [], figures, arms)
 
 
 def _map_figures(
@@ -172,23 +176,21 @@ def _map_figures(
 
 def worker_rows(project: Project, snapshot: ModelSnapshot | None, axes: ComponentAxes | None) -> list[WorkerRow]:
     """Every worker with the version's counts; before the first version, with the number of valid judgements."""
-    workers = Worker.objects.visible().filter(project=project)
+    workers = Worker.objects.visible().filter(project=project).annotate(arm_name=F("arm__name"))
     records = [WorkerRecord(*row) for row in workers.values_list(*WorkerRecord._fields)]
     excluded = WorkerExclusion.objects.filter(worker__project=project, until_revision=None)
     reasons = dict(excluded.values_list("worker", "reason"))
     identities = PlatformIdentity.objects.filter(project=project, platform=IMPORTED)
     originals = dict(identities.values_list("worker", "external_id"))
-    arms = project.workers.arm_names()
 
     def add_facts(row: WorkerRow) -> WorkerRow:
         pk = row.worker.pk
-        reason, original, arm = reasons.get(pk), originals.get(pk, ""), arms.get(pk, "")
-        return replace(row, exclusion_reason=reason, original_id=original, arm=arm)
+        return replace(row, exclusion_reason=reasons.get(pk), original_id=originals.get(pk, ""))
 
     if snapshot is None or axes is None:
         judgements = Judgement.objects.answers().filter(project=project)
         counts = Counter(dict(judgements.order_by().values_list("worker").annotate(Count("pk"))))
-        return [add_facts(WorkerRow(record, counts[record.pk])) for record in records]
+        return [add_facts(WorkerRow(record, counts[record.pk], arm=record.arm_name or "")) for record in records]
     statistics = _WorkerStatistics(worker_tally(snapshot), map_positions(axes), axes.fitted.worker_index)
     return [add_facts(statistics.row(record)) for record in records]
 
@@ -204,7 +206,7 @@ class _WorkerStatistics:
     def row(self, worker: WorkerRecord) -> WorkerRow:
         at = self.index.get(worker.pk)
         if at is None:
-            return WorkerRow(worker, 0)
+            return WorkerRow(worker, 0, arm=worker.arm_name or "")
         decided, median = int(self.tally.decided[at]), float(self.tally.median_ms[at])
         return WorkerRow(
             worker=worker,
@@ -213,6 +215,7 @@ class _WorkerStatistics:
             self_consistency=Share(int(self.tally.self_consistent[at]), decided),
             seconds=None if np.isnan(median) else median / 1000,
             position=self.positions[at] if self.positions else None,
+            arm=worker.arm_name or "",
             statistics=self,
         )
 

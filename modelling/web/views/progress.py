@@ -3,10 +3,11 @@
 from django.http import HttpRequest
 
 from modelling.dashboards.common.freshness import Freshness
+from modelling.dashboards.common.query import ArmFilter
 from modelling.dashboards.progress import progress_page
 from modelling.web.views.dashboard import Context, dashboard
 
 
 @dashboard("progress/progress.html")
 def progress(request: HttpRequest, freshness: Freshness) -> Context:
-    return {"page": progress_page(freshness)}
+    return {"page": progress_page(freshness, ArmFilter.parse(freshness.project, request.GET))}

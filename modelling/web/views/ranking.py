@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from annotation.models import Item, Project
 from modelling.dashboards.common.freshness import Freshness, get_freshness
+from modelling.dashboards.common.query import ArmFilter
 from modelling.dashboards.item import item_page
 from modelling.dashboards.ranking import RankingQuery, ranking_page
 from modelling.dashboards.reliability import reliability_page
@@ -16,7 +17,8 @@ from modelling.web.views.dashboard import Context, allow_plotly, dashboard
 def ranking(request: HttpRequest, freshness: Freshness) -> Context:
     if freshness.snapshot is None:
         return {"ranking": None}
-    return {"ranking": ranking_page(freshness.snapshot, RankingQuery.parse(request.GET))}
+    arms = ArmFilter.parse(freshness.project, request.GET)
+    return {"ranking": ranking_page(freshness.snapshot, RankingQuery.parse(request.GET), arms)}
 
 
 @require_safe
@@ -35,7 +37,8 @@ def public_ranking(request: HttpRequest, slug: str) -> HttpResponse:
 def item(request: HttpRequest, freshness: Freshness, pk: int) -> Context:
     found, shown = get_object_or_404(Item, project=freshness.project, pk=pk), freshness.snapshot
     found.project = freshness.project
-    page = item_page(shown, found, request.GET.get("page", "")) if shown else None
+    arms = ArmFilter.parse(freshness.project, request.GET)
+    page = item_page(shown, found, arms, request.GET.get("page", "")) if shown else None
     return {"item": found, "revisions": list(freshness.project.items.revisions(found.key)), "page": page}
 
 

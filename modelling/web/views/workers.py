@@ -9,7 +9,7 @@ from annotation.forms.workers import ExclusionForm
 from annotation.models import Worker
 from annotation.views.judging import in_study_language, workers_only
 from modelling.dashboards.common.freshness import Freshness
-from modelling.dashboards.common.query import get_worker_or_404
+from modelling.dashboards.common.query import ArmFilter, get_worker_or_404
 from modelling.dashboards.workers.exclusion import exclusion_status
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.own_view import own_view as build_own_view
@@ -21,7 +21,8 @@ from modelling.web.views.dashboard import Context, dashboard
 
 @dashboard("workers/workers.html")
 def workers(request: HttpRequest, freshness: Freshness) -> Context:
-    return {"page": workers_page(freshness.project, freshness.snapshot, WorkersQuery.parse(request.GET))}
+    arms = ArmFilter.parse(freshness.project, request.GET)
+    return {"page": workers_page(freshness.project, freshness.snapshot, WorkersQuery.parse(request.GET), arms)}
 
 
 @dashboard("workers/worker.html")
