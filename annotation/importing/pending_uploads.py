@@ -1,21 +1,30 @@
-"""Store an upload between preview and confirmation, in a private file that only the uploader can use for a day."""
+"""Store an upload between preview and confirmation, in a private file that only the uploader can use for a day.
+
+If several machines serve the pages (FILE_STORAGE is "table"), the database holds the upload, and each machine makes the
+file when it needs it.
+"""
 
 import os
 import secrets
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core import signing
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from annotation.importing.problems import ImportFileError
-from annotation.models import Project, User
+from annotation.models import Project, UploadPiece, User
 
 DAY = 24 * 3600
+PIECE_BYTES = 1 << 20
 SALT = "annotation.importing.pending_uploads"
 
 
@@ -31,21 +40,45 @@ class UploadExpired(ImportFileError):
 
 
 def store_upload(upload: "UploadedFile[bytes]") -> str:
-    """Write the upload to a new private file and return its random name; the uploaded file name is never used."""
+    """Store the upload under a new random name; the uploaded file name is never used."""
     name = secrets.token_hex(16)
-    descriptor = os.open(_folder() / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        for chunk in upload.chunks():
-            file.write(chunk)
+    if settings.FILE_STORAGE == "table":
+        with transaction.atomic():
+            for number, content in enumerate(iter(lambda: upload.read(PIECE_BYTES), b"")):
+                UploadPiece.objects.create(name=name, number=number, content=content)
+    else:
+        _write(_folder() / name, upload.chunks())
     return name
 
 
 def upload_path(name: str) -> Path:
-    return _folder() / name
+    """The file of an upload; raise FileNotFoundError if it was deleted."""
+    path = _folder() / name
+    if settings.FILE_STORAGE == "table" and not path.exists():
+        if not upload_exists(name):
+            raise FileNotFoundError(name)
+        pieces = UploadPiece.objects.filter(name=name).order_by("number").values_list("content", flat=True)
+        draft = path.with_name(f"{name}.{secrets.token_hex(4)}")
+        _write(draft, (bytes(piece) for piece in pieces.iterator(chunk_size=1)))
+        draft.rename(path)
+    return path
+
+
+def upload_exists(name: str) -> bool:
+    if settings.FILE_STORAGE == "table":
+        return UploadPiece.objects.filter(name=name).exists()
+    return upload_path(name).is_file()
 
 
 def delete_upload(name: str) -> None:
-    upload_path(name).unlink(missing_ok=True)
+    UploadPiece.objects.filter(name=name).delete()
+    (_folder() / name).unlink(missing_ok=True)
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 def sign_ticket(name: str, *, project: Project, user: User, kind: str, basis: str, columns: dict[str, Any]) -> str:
@@ -60,13 +93,14 @@ def load_ticket(signed: str, *, project: Project, user: User, kind: str) -> dict
         ticket: dict[str, Any] = signing.loads(signed, salt=SALT, max_age=DAY)
     except signing.BadSignature:
         raise UploadExpired from None
-    if ticket["for"] != [kind, project.pk, user.pk] or not upload_path(ticket["name"]).is_file():
+    if ticket["for"] != [kind, project.pk, user.pk] or not upload_exists(ticket["name"]):
         raise UploadExpired
     return ticket
 
 
 def delete_expired() -> None:
     """Delete uploads that were not confirmed within a day."""
+    UploadPiece.objects.filter(stored_at__lt=timezone.now() - timedelta(seconds=DAY)).delete()
     for path in _folder().iterdir():
         with suppress(FileNotFoundError):
             if path.stat().st_mtime < time.time() - DAY:

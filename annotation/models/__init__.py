@@ -3,7 +3,7 @@
 from annotation.models.accounts import Invitation, Membership, User
 from annotation.models.arms import Arm
 from annotation.models.audit import AuditEntry
-from annotation.models.imports import ImportChunk, JudgementImport
+from annotation.models.imports import ImportChunk, JudgementImport, UploadPiece
 from annotation.models.items import Item
 from annotation.models.judgements import Assignment, ImportedDetails, Judgement, JudgementNote, Retraction, Suggestion
 from annotation.models.passport import StudyPassport
@@ -39,6 +39,7 @@ __all__ = [
     "Suggestion",
     "Tombstone",
     "TrialAnswer",
+    "UploadPiece",
     "User",
     "Worker",
     "WorkerExclusion",

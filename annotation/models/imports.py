@@ -1,10 +1,25 @@
-"""Imports of many judgements, which are appended to the event log in the background."""
+"""Uploads that wait for their confirmation, and imports that are appended to the event log in the background."""
 
 from typing import Any
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
+
+
+class UploadPiece(models.Model):
+    """A part of an uploaded file between preview and confirmation, if several machines serve the pages."""
+
+    name = models.CharField(max_length=32)
+    number = models.PositiveIntegerField()
+    content = models.BinaryField()
+    stored_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "number"], name="upload_piece_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.number}"
 
 
 class JudgementImport(models.Model):

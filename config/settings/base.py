@@ -182,8 +182,8 @@ AFTER_JUDGEMENT: list[str] = []
 AFTER_RESET = ["modelling.web.api.tokens.revoke_all_tokens"]
 # The Celery application that wakes updaters; empty if the updater polls.
 TASK_QUEUE = ""
-# Where the arrays of a snapshot are stored: "files" under DATA_DIR, or "table" if several machines read them.
-SNAPSHOT_ARRAYS = "files"
+# Where arrays, exported files and uploads are stored: "files" under DATA_DIR, or "table" if several machines need them.
+FILE_STORAGE = "files"
 
 # Fault injection for drills (annotation/storage/fault_injection.py). The server does not start with FAULTS otherwise.
 FAULTS = os.environ.get("FAULTS", "")

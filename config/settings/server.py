@@ -37,7 +37,7 @@ CHANNEL_LAYERS = {
 }
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 PUBLIC_ADDRESS = PUBLIC_ADDRESS or f"https://{next(iter(ALLOWED_HOSTS), 'localhost').lstrip('.')}"
-SNAPSHOT_ARRAYS = "table"
+FILE_STORAGE = "table"
 
 # Updates: a task after each judgement, and a sweep every five seconds for what was missed.
 AFTER_JUDGEMENT = ["modelling.updater.tasks.wake_updater"]

@@ -131,7 +131,7 @@ def _copy_everything(draft: Path, report: ReportProgress) -> list[str]:
     Arrays are copied before the database, because old ones may be pruned meanwhile, and again after it, because new
     ones may have been added.
     """
-    on_disk = settings.SNAPSHOT_ARRAYS == "files"
+    on_disk = settings.FILE_STORAGE == "files"
     if on_disk:
         _copy_arrays(draft, _arrays_on_disk(), report)
     referenced = _copy_sqlite(draft, report) if connection.vendor == "sqlite" else _dump_postgresql(draft, report)

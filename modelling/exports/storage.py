@@ -1,6 +1,6 @@
 """Storage for the files of export jobs, which are kept for a few days.
 
-The setting SNAPSHOT_ARRAYS applies here too. "files": under the data folder, written to a temporary name, synced and
+By the setting FILE_STORAGE. "files": under the data folder, written to a temporary name, synced and
 renamed. "table": as database rows of one megabyte, which several machines can read.
 """
 
@@ -107,7 +107,7 @@ class DatabaseWriter(ExportWriter):
 
 def open_writer(job: ExportJob) -> ExportWriter:
     """Start an empty file for this job and delete what an earlier updater left of it."""
-    return DatabaseWriter(job) if settings.SNAPSHOT_ARRAYS == "table" else DiskWriter(job)
+    return DatabaseWriter(job) if settings.FILE_STORAGE == "table" else DiskWriter(job)
 
 
 def _folder() -> Path:
@@ -122,7 +122,7 @@ def _path(job: ExportJob) -> Path:
 
 def read_file(job: ExportJob) -> Iterator[bytes]:
     """Yield the bytes of a finished job; raises FileNotFoundError immediately if they are gone."""
-    if settings.SNAPSHOT_ARRAYS == "table":
+    if settings.FILE_STORAGE == "table":
         return _read_rows(job)
     path = _path(job)
     path.stat()

@@ -77,4 +77,4 @@ def environment(faults: str = "") -> dict[str, str]:
 
 def store_arrays_like_the_updater() -> None:
     """Make this process read arrays where the updater stores them: files with SQLite, a table with PostgreSQL."""
-    settings.SNAPSHOT_ARRAYS = "table" if connection.vendor == "postgresql" else "files"
+    settings.FILE_STORAGE = "table" if connection.vendor == "postgresql" else "files"

@@ -2,7 +2,7 @@
 
 An archive (.npz) holds each array under the hash of its content (floats uncompressed: they hardly compress) and an
 index from names to hashes. Arrays that a step shares with its last refit are not stored again: the archive names the
-refit's archive as its base. `SNAPSHOT_ARRAYS` is "files" (in the data folder) or "table" (in the database, for several
+refit's archive as its base. `FILE_STORAGE` is "files" (in the data folder) or "table" (in the database, for several
 machines).
 """
 
@@ -172,7 +172,7 @@ def _from_json(array: NDArray) -> Any:
 
 
 def _read(project: Project, checksum: str) -> bytes:
-    if settings.SNAPSHOT_ARRAYS == "table":
+    if settings.FILE_STORAGE == "table":
         content = SnapshotArrays.objects.values_list("content", flat=True)
         row = content.filter(project=project, checksum=checksum).first()
         if row is None:
@@ -182,14 +182,14 @@ def _read(project: Project, checksum: str) -> bytes:
 
 
 def _store(project: Project, checksum: str, content: bytes) -> None:
-    if settings.SNAPSHOT_ARRAYS == "table":
+    if settings.FILE_STORAGE == "table":
         SnapshotArrays.objects.update_or_create(project=project, checksum=checksum, defaults={"content": content})
     else:
         write_durably(_path(project, checksum), content, on_step=fault_injection.maybe_fail)
 
 
 def _delete(project: Project, checksum: str) -> None:
-    if settings.SNAPSHOT_ARRAYS == "table":
+    if settings.FILE_STORAGE == "table":
         SnapshotArrays.objects.filter(project=project, checksum=checksum).delete()
     else:
         _path(project, checksum).unlink(missing_ok=True)

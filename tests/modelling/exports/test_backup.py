@@ -149,7 +149,7 @@ def test_unused_arrays_are_left_out_and_missing_ones_are_named(
 
 
 def test_arrays_in_the_table_need_no_files(learned: ModelSnapshot, destination: Path, settings) -> None:
-    settings.SNAPSHOT_ARRAYS = "table"
+    settings.FILE_STORAGE = "table"
     backup.back_up(destination)
     assert not (destination / "snapshots").exists()
 

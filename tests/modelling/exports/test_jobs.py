@@ -40,7 +40,7 @@ def odd(owner: User, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture(params=["files", "table"])
 def stored_in(request: pytest.FixtureRequest, settings) -> str:
-    settings.SNAPSHOT_ARRAYS = request.param
+    settings.FILE_STORAGE = request.param
     return request.param
 
 

@@ -280,7 +280,7 @@ def with_arrays(project: Project) -> list[int]:
 @pytest.mark.both_databases
 @pytest.mark.parametrize("place", ["files", "table"])
 def test_arrays_of_old_versions_are_deleted_and_scores_kept(project: Project, settings, place: str) -> None:
-    settings.SNAPSHOT_ARRAYS = place
+    settings.FILE_STORAGE = place
     snapshots = [stored(project, n, kind="refit" if n in (1, 5, 30) else "step") for n in range(1, 41)]
     versions.pin(project=project, user=None, number=3)
     assert versions.prune_arrays(project) == 18

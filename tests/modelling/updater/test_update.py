@@ -176,7 +176,7 @@ def test_damaged_arrays_are_detected(project: Project, crowd: list[Worker], sett
 
 @pytest.mark.both_databases
 def test_arrays_can_be_stored_in_the_database(project: Project, crowd: list[Worker], settings) -> None:
-    settings.SNAPSHOT_ARRAYS = "table"
+    settings.FILE_STORAGE = "table"
     snapshot = update.update_one("one")
     assert load_fitted_model(snapshot).model.predict_consensus().shape == (7,)
     assert not (settings.DATA_DIR / "snapshots" / str(project.pk) / f"{snapshot.checksum}.npz").exists()
@@ -328,7 +328,7 @@ def test_a_version_of_another_release_is_refitted(project: Project, crowd: list[
 
 
 def test_arrays_of_another_release_count_as_damaged(project: Project, settings: Any) -> None:
-    settings.SNAPSHOT_ARRAYS = "table"
+    settings.FILE_STORAGE = "table"
     content = io.BytesIO()
     np.savez(content, mean=np.zeros(3))
     SnapshotArrays.objects.create(project=project, checksum="old", content=content.getvalue())
