@@ -164,7 +164,8 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "config.static_files.PackageFiles",
 ]
-STATIC_ROOT = DATA_DIR / "staticfiles"
+# Another folder if a proxy serves the files: it cannot read the data folder.
+STATIC_ROOT = Path(os.environ.get("STATIC_ROOT") or DATA_DIR / "staticfiles")
 # Names include a content hash, so that a browser downloads each file once.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

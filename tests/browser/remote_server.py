@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -78,7 +79,7 @@ class RemoteServer(Installation):
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Run the web server as in docs/deployment.md, with TLS as the proxy in front provides it."""
-        key, certificate = self._certificate()
+        key, certificate = make_certificate(self.folder)
         options = ["--port", str(self.port), "--lifespan", "off", "--ws", "websockets-sansio", "--ws-max-size", "16384"]
         tls = ["--ssl-keyfile", str(key), "--ssl-certfile", str(certificate), "--log-level", "warning"]
         command = [sys.executable, "-m", "uvicorn", "config.asgi:application", *options, *tls, "--no-proxy-headers"]
@@ -100,16 +101,22 @@ class RemoteServer(Installation):
         except (OSError, urllib.error.URLError):
             return False
 
-    def _certificate(self) -> tuple[Path, Path]:
-        key, certificate = self.folder / "key.pem", self.folder / "certificate.pem"
-        subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-        subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
-        return key, certificate
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a self-signed certificate for localhost; return the files of the key and of the certificate."""
+    require(shutil.which("openssl"), "openssl")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    return key, certificate
+
+
+S = TypeVar("S", bound=RemoteServer)
 
 
 @contextmanager
-def server_profile(folder: Path) -> Iterator[RemoteServer]:
+def server_profile(folder: Path, kind: type[S] = RemoteServer) -> Iterator[S]:  # type: ignore[assignment]
     """Yield an empty server profile with its tables, static files and Redis; neither web server nor updater runs."""
     binaries = find_bin()
     require(binaries, "PostgreSQL")
@@ -120,7 +127,7 @@ def server_profile(folder: Path) -> Iterator[RemoteServer]:
         stack.callback(redis.kill)
         redis.start()
         url = stack.enter_context(migrated_database(os.environ.get("DATABASE_URL") or start(binaries)))
-        server = RemoteServer(folder, url, redis)
+        server = kind(folder, url, redis)
         server.create_tables()
         yield server
 
@@ -128,7 +135,6 @@ def server_profile(folder: Path) -> Iterator[RemoteServer]:
 @contextmanager
 def run_remote_server(folder: Path) -> Iterator[RemoteServer]:
     """Yield a running server profile with the study of `tests.browser.live_page`."""
-    require(shutil.which("openssl"), "openssl")
     with server_profile(folder) as server:
         server.run_python("from tests.browser.live_page import make_watched_study; make_watched_study()")
         with server.serving():
