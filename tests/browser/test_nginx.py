@@ -94,7 +94,9 @@ def test_responses_are_those_of_the_application(server: ProxiedServer) -> None:
     assert static.headers["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/static../secret_key", "/static/../secret_key", "/static/%2e%2e/secret_key", "/.env"])
+@pytest.mark.parametrize(
+    "path", ["/static../secret_key", "/static/../secret_key", "/static/%2e%2e/secret_key", "/.env"]
+)
 def test_no_file_beside_the_static_files_is_served(server: ProxiedServer, path: str) -> None:
     assert (server.folder / "secret_key").exists()
     assert ask(server, "GET", path).status in (400, 404)
