@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0024_worker_suspended'),
+        ('annotation', '0025_arms'),
     ]
 
     operations = [
