@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 
 from annotation.models import Worker
 from modelling.dashboards.common.figures import Figure, axis, escape_label, rounded
+from modelling.dashboards.common.judgements import worker_tally
 from modelling.dashboards.common.traits import TraitLink, find_links
 from modelling.models import ModelSnapshot
 from modelling.training.components.axes import (
     ComponentAxes,
     ComponentAxis,
-    Floats,
     ItemEnd,
     extremes,
     find_item_ends,
     load_component_axes,
 )
+from modelling.training.ranking import Z_95
 from modelling.training.snapshots import FittedModel
 
 Ints = NDArray[np.int64]
@@ -29,14 +30,17 @@ WORKERS_PER_END = 3
 
 @dataclass(frozen=True)
 class WorkerValue:
+    """A worker's value on a component, and their number of judgements."""
+
     worker: Worker
     value: float
     sd: float
+    judgements: int
 
 
 @dataclass(frozen=True)
 class ComponentEnd(ItemEnd):
-    """One end of a component, with the most extreme workers."""
+    """One end of a component, with the most extreme workers whose interval is on this side."""
 
     workers: list[WorkerValue]
 
@@ -77,21 +81,24 @@ def _describe(snapshot: ModelSnapshot, axes: ComponentAxes) -> list[Component]:
     known = np.array([position for position, worker in enumerate(workers) if worker], dtype=np.int64)
     answers, item_ends = [worker.traits for worker in workers if worker], find_item_ends(snapshot, axes)
     sds = np.sqrt(np.maximum(np.einsum("ucc->cu", axes.user_covariances(rows)), 0.0))
+    judgements = worker_tally(snapshot).judgements
     components = []
     for row, sd in zip(rows, sds, strict=True):
         values = axes.users[row]
-        end_workers = [_worker_values(end, workers, values, sd) for end in extremes(values, known, WORKERS_PER_END)]
+        end_workers = [
+            [
+                WorkerValue(worker, float(values[u]), float(sd[u]), int(judgements[u]))
+                for u in end
+                if (worker := workers[u]) and sign * values[u] > Z_95 * sd[u]
+            ]
+            for sign, end in zip((1, -1), extremes(values, known, WORKERS_PER_END), strict=True)
+        ]
         high, low = (
             ComponentEnd(end.words, end.length, end.items, nearest)
             for end, nearest in zip(item_ends[row], end_workers, strict=True)
         )
-        components.append(Component(axes.axes[row], high, low, find_links(answers, values[known])))
+        components.append(Component(axes.axes[row], high, low, find_links(answers, values[known], sd[known])))
     return components
-
-
-def _worker_values(end: Ints, workers: list[Worker | None], values: Floats, sds: Floats) -> list[WorkerValue]:
-    found = [(workers[u], float(values[u]), float(sds[u])) for u in end]
-    return [WorkerValue(worker, value, sd) for worker, value, sd in found if worker]
 
 
 def snapshot_workers(snapshot: ModelSnapshot, fitted: FittedModel) -> list[Worker | None]:

@@ -139,7 +139,10 @@ def score_history(snapshot: ModelSnapshot, item: Item) -> list[ConsensusScore]:
 
 
 def extreme_workers(axes: ComponentAxes, position: int) -> tuple[list[WorkerScore], list[WorkerScore]]:
-    """The workers whose predicted scores are furthest above, and furthest below, the consensus."""
+    """The workers whose predicted scores are furthest above, and furthest below, the consensus.
+
+    Only those whose 95 % interval of the difference excludes 0.
+    """
     model, ids = axes.fitted.model, axes.fitted.worker_ids
     if not model.n_components or not len(ids):
         return [], []
@@ -156,6 +159,7 @@ def extreme_workers(axes: ComponentAxes, position: int) -> tuple[list[WorkerScor
         [
             WorkerScore(workers[int(ids[u])], float(mean[u]), sd[u][0], float(mean[u]) - consensus, sd[u][1])
             for u in side
+            if abs(float(mean[u]) - consensus) > Z_95 * sd[u][1]
         ]
         for side in chosen
     )

@@ -29,8 +29,12 @@ class TraitLink:
     trait: str
     answer: str
     effect: float
-    z: float
+    error: float  # standard error of the effect
     workers: int
+
+    @property
+    def z(self) -> float:
+        return self.effect / self.error
 
 
 @dataclass(frozen=True)
@@ -56,41 +60,67 @@ def varying_traits(answers: Sequence[Traits]) -> list[str]:
     return sorted(name for name, values in seen.items() if len(values) > 1)
 
 
-def find_links(answers: Sequence[Traits], values: Floats) -> list[TraitLink]:
-    """The answers clearly associated with high or low values, by decreasing |z|."""
-    tested = [_test_trait(name, [each.get(name) for each in answers], values) for name in varying_traits(answers)]
+def find_links(answers: Sequence[Traits], values: Floats, sds: Floats) -> list[TraitLink]:
+    """The answers clearly associated with high or low values, by decreasing |z|.
+
+    `values` and `sds` are posterior means and standard deviations. The workers' values are not known exactly, so each
+    counts as a draw from its posterior (as plausible values do in educational testing): its variance adds to the
+    spread of the values, and once more to the error of a mean.
+    """
+    positions = _Positions(values, np.square(sds))
+    tested = [_test_trait(name, [each.get(name) for each in answers], positions) for name in varying_traits(answers)]
     clear = [link for found in tested for link in found if abs(link.z) >= MIN_Z]
     return sorted(clear, key=lambda link: (-abs(link.z), link.trait, link.answer))[:MAX_LINKS]
 
 
-def _test_trait(name: str, answers: list[Any], values: Floats) -> list[TraitLink]:
+@dataclass(frozen=True, eq=False)
+class _Positions:
+    """Workers' values on a component with their posterior variances."""
+
+    means: Floats
+    variances: Floats
+
+    def of(self, chosen: Any) -> "_Positions":
+        return _Positions(self.means[chosen], self.variances[chosen])
+
+    @property
+    def spread(self) -> float:
+        return float(np.sqrt(self.means.var() + self.variances.mean())) or 1.0
+
+    @property
+    def error_of_mean(self) -> float:
+        return float(np.sqrt((self.means.var(ddof=1) + 2.0 * self.variances.mean()) / len(self.means)))
+
+
+def _test_trait(name: str, answers: list[Any], positions: _Positions) -> list[TraitLink]:
     known = [index for index, value in enumerate(answers) if not _is_missing(value)]
     if all(_is_number(answers[index]) for index in known):
-        return _correlation(name, np.array([float(answers[index]) for index in known]), values[known])
+        return _correlation(name, np.array([float(answers[index]) for index in known]), positions.of(known))
     chosen = [list_choices(answers[index]) for index in known]
     counts = Counter(choice for choices in chosen for choice in choices)
     common = sorted(answer for answer, n in counts.items() if MIN_WORKERS <= n <= len(known) - MIN_WORKERS)
     return [
-        _mean_difference(name, answer, values[known], np.array([answer in choices for choices in chosen]))
+        _mean_difference(name, answer, positions.of(known), np.array([answer in choices for choices in chosen]))
         for answer in common
     ]
 
 
-def _mean_difference(name: str, answer: str, values: Floats, chosen: NDArray[np.bool_]) -> TraitLink:
+def _mean_difference(name: str, answer: str, positions: _Positions, chosen: NDArray[np.bool_]) -> TraitLink:
     """Welch's test of the workers with the answer against the others."""
-    these, others = values[chosen], values[~chosen]
-    gap, spread = float(these.mean() - others.mean()), float(values.std()) or 1.0
-    error = float(np.sqrt(these.var(ddof=1) / len(these) + others.var(ddof=1) / len(others))) or 1.0
-    return TraitLink(name, answer, gap / spread, gap / error, len(these))
+    these, others = positions.of(chosen), positions.of(~chosen)
+    gap, error = float(these.means.mean() - others.means.mean()), np.hypot(these.error_of_mean, others.error_of_mean)
+    return TraitLink(name, answer, gap / positions.spread, float(error or 1.0) / positions.spread, len(these.means))
 
 
-def _correlation(name: str, numbers: Floats, values: Floats) -> list[TraitLink]:
+def _correlation(name: str, numbers: Floats, positions: _Positions) -> list[TraitLink]:
     """Change of the values per standard deviation of a numeric answer."""
-    if len(numbers) < 2 * MIN_WORKERS or numbers.std() == 0 or values.std() == 0:
+    values, n = positions.means, len(numbers)
+    if n < 2 * MIN_WORKERS or numbers.std() == 0 or values.std() == 0:
         return []
-    r = float(np.clip(np.corrcoef(numbers, values)[0, 1], -1.0, 1.0))
-    error = np.sqrt(max(1.0 - r * r, 1e-9) / (len(numbers) - 2))
-    return [TraitLink(name, _("higher"), r, float(r / error), len(numbers))]
+    slope = float(np.mean((numbers - numbers.mean()) / numbers.std() * (values - values.mean())))
+    residual = max(float(values.var()) - slope**2, 1e-9) + 2.0 * float(positions.variances.mean())
+    error = np.sqrt(residual / (n - 2))
+    return [TraitLink(name, _("higher"), slope / positions.spread, float(error) / positions.spread, n)]
 
 
 def group_by_trait(answers: Sequence[Traits], trait: str) -> TraitGroups:

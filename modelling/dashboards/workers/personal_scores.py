@@ -13,6 +13,7 @@ from modelling.dashboards.common.judgements import Ints, predict_pairs
 from modelling.dashboards.common.query import item_urls
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
+from modelling.training.ranking import Z_95
 from modelling.training.votes import get_votes
 
 SHOWN_CONTRIBUTIONS = 2
@@ -42,10 +43,16 @@ class PersonalScore:
     rank: int
     contributions: list[Contribution]
     residual: float
+    difference_sd: float
 
     @property
     def difference(self) -> float:
         return self.mean - self.consensus.mean
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the 95 % interval of the difference excludes 0."""
+        return abs(self.difference) > Z_95 * self.difference_sd
 
     @property
     def main_contributions(self) -> list[Contribution]:
@@ -93,6 +100,7 @@ class PersonalScores:
         users, items = np.array([self.user]), self.items[rows]
         model = self.axes.fitted.model
         sd = model.predict_utilities(users=users, items=items, return_std=True, among=self.items)[1][:, 0]
+        difference_sd = model.predict_tastes(users=users, items=items, among=self.items)[1][:, 0]
         rank = np.argsort(np.argsort(-self.mean, kind="stable")) + 1
         strongest, scores = self.axes.strongest, self._consensus_scores(rows)
         added = self.axes.contributions(items, self.user)[strongest].T
@@ -108,6 +116,7 @@ class PersonalScores:
                     for c, value in zip(strongest, added[place], strict=True)
                 ],
                 residual=float(residual[place]),
+                difference_sd=float(difference_sd[place]),
             )
             for place, row in enumerate(rows)
         ]
@@ -141,11 +150,12 @@ def preference_table(snapshot: ModelSnapshot, worker: Worker) -> FigureTable | N
             each.consensus.item.key, each.mean, each.sd, each.rank, each.consensus.mean, each.consensus.rank,
             each.difference, *(contribution.value for contribution in each.contributions), each.residual,
             each.residual, snapshot.number, snapshot.last_sequence, *part_cells[each.consensus.item_id],
+            each.difference_sd,
         ]
         for each in scores.details(scores.by_difference)
     ]  # fmt: skip
     # rest is the old name of residual
-    columns = [*COLUMNS, *component_columns, "rest", "residual", "version", "as_of_seq", *PART_COLUMNS]
+    columns = [*COLUMNS, *component_columns, "rest", "residual", "version", "as_of_seq", *PART_COLUMNS, "difference_sd"]
     return FigureTable(columns, rows)
 
 

@@ -226,13 +226,13 @@ class WorkerPage:
 
 
 def worker_page(snapshot: ModelSnapshot, worker: Worker, query: WorkerQuery) -> WorkerPage:
-    """The largest differences from the consensus, a pair if given, and the judgements in the order of the query."""
+    """The clear differences from the consensus, a pair if given, and the judgements in the order of the query."""
     axes = load_component_axes(snapshot)
     user = axes.fitted.worker_index.get(worker.pk)
     if user is None:
         return WorkerPage(query, False, [], 0, [], None, None, [], None, [])
     scores = PersonalScores(snapshot, axes, user)
-    shown = scores.details(scores.by_difference[:SHOWN_SCORES])
+    shown = [each for each in scores.details(scores.by_difference[:SHOWN_SCORES]) if each.is_clear]
     answers = WorkerAnswers.load(snapshot, worker, axes.fitted, user)
     page = Paginator(answers.ordered(query.order), JUDGEMENTS_PER_PAGE).get_page(query.page)
     return WorkerPage(

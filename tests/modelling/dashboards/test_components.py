@@ -90,13 +90,29 @@ def test_words_and_traits_distinguish_the_two_camps(snapshot: ModelSnapshot) -> 
 def test_a_link_is_the_difference_of_means_and_needs_enough_workers() -> None:
     values = np.array([1.0, 1.2, 0.8, 1.1, 0.9, -1.0, -1.2, -0.8, -1.1, -0.9])
     answers = [{"side": "a"}] * 5 + [{"side": "b"}] * 5
-    found = find_links(answers, values)
+    exact = np.zeros(10)
+    found = find_links(answers, values, exact)
     assert [(link.answer, round(link.effect * values.std(), 6)) for link in found] == [("a", 2.0), ("b", -2.0)]
-    assert find_links(answers[:4] + [{}] * 6, values) == []
-    several = find_links([{"side": [each["side"], "c"]} for each in answers], values)
+    assert find_links(answers[:4] + [{}] * 6, values, exact) == []
+    several = find_links([{"side": [each["side"], "c"]} for each in answers], values, exact)
     assert [link.answer for link in several] == ["a", "b"]
-    by_number = find_links([{"age": 20 + n} for n in range(10)], np.arange(10.0))
+    by_number = find_links([{"age": 20 + n} for n in range(10)], np.arange(10.0), exact)
     assert [(link.trait, round(link.effect, 6)) for link in by_number] == [("age", 1.0)]
+
+
+def test_links_disappear_when_the_workers_values_are_hardly_known() -> None:
+    """A link of four standard errors, and the same values with intervals that all include 0."""
+    values = np.array([0.5, 0.9, 0.1, 0.7, 0.3, 0.6, -0.5, -0.9, -0.1, -0.7, -0.3, -0.6])
+    by_choice = [{"side": "a"}] * 6 + [{"side": "b"}] * 6
+    by_number = [{"age": float(n)} for n in np.argsort(np.argsort(values))]
+    for answers in (by_choice, by_number):
+        assert find_links(answers, values, np.full(12, 0.1))
+        assert find_links(answers, values, np.full(12, 0.9)) == []
+    link = find_links(by_choice, values, np.full(12, 0.3))[0]
+    spread = np.sqrt(values.var() + 0.3**2)
+    per_group = (values[:6].var(ddof=1) + 2 * 0.3**2) / 6
+    assert link.effect == pytest.approx((values[:6].mean() - values[6:].mean()) / spread)
+    assert link.error == pytest.approx(np.sqrt(2 * per_group) / spread)
 
 
 def test_groups_of_a_trait_are_its_common_answers_or_quarters_of_a_number() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from modelling.dashboards.pairs import count_outcomes
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.worker import WorkerAnswers, WorkerJudgement, WorkerPage, WorkerQuery, worker_page
 from modelling.models import ModelSnapshot
-from modelling.training.ranking import relative_sd
+from modelling.training.ranking import Z_95, relative_sd
 from modelling.training.votes import training_judgements
+from modelling.updater.update import update_one
 from tests.modelling.two_camps import load_estimator
 from tests.modelling.two_camps import snapshot as snapshot
 
@@ -146,14 +148,29 @@ def test_page_and_files_have_the_same_numbers(
     assert f"</bdi>: {round(100 * page.pair.own)} %." in " ".join(answer.text.split())
     assert "perhaps a mistake" in answer.text
     rows = list(csv.DictReader(io.StringIO(client.get(f"{where}preferences.csv").text)))
-    assert [row["key"] for row in rows] == [each.consensus.item.key for each in page.scores]
-    assert [float(row["mean"]) for row in rows] == pytest.approx([each.mean for each in page.scores], rel=RTOL)
+    clear = [row for row in rows if abs(float(row["difference"])) > Z_95 * float(row["difference_sd"])]
+    assert 0 < len(clear) < len(rows)
+    assert [row["key"] for row in clear] == [each.consensus.item.key for each in page.scores]
+    assert [float(row["mean"]) for row in clear] == pytest.approx([each.mean for each in page.scores], rel=RTOL)
     file_rows = list(csv.DictReader(io.StringIO(client.get(f"{where}judgements.csv").text)))
     assert [int(row["sequence"]) for row in file_rows] == sorted(
         (each.sequence for each in page.judgements), reverse=True
     )
     numbers = list(csv.reader(io.StringIO(client.get(f"{where}?csv=contributions").text)))
     assert len(numbers) == 13
+
+
+def test_nothing_is_said_about_a_worker_whose_differences_are_not_clear(
+    snapshot: ModelSnapshot, worker: Worker, analyst: User, log_in: Callable[[User], Client]
+) -> None:
+    keep = Judgement.objects.filter(worker=worker).order_by("sequence").first()
+    for judgement in Judgement.objects.filter(worker=worker).exclude(pk=keep.pk):
+        services.retract(worker=worker, uuid=uuid4(), judgement=judgement.uuid)
+    assert update_one("test").number == 2
+    page = worker_page(snapshot.project.snapshots.get(number=2), worker, WorkerQuery())
+    assert (page.scores, page.figures) == ([], [])
+    text = log_in(analyst).get(f"/projects/pets/workers/{worker.code}/").text
+    assert "No difference from the consensus is clear: every 95 % interval includes 0 (n = 1 judgement)." in text
 
 
 def test_a_worker_unknown_to_the_model_has_an_empty_page_and_no_file(
