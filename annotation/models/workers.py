@@ -40,7 +40,9 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
 
     def participants(self) -> "WorkerQuerySet":
         """People who joined by the study's link or the API: not simulated, not imported, not erased."""
-        return self.exclude(consented_at=None).exclude(code__startswith=SIMULATED)
+        answers = apps.get_model("annotation", "Judgement").objects.order_by().filter(worker=OuterRef("pk"))
+        simulated = Exists(answers.filter(source="simulated"))  # the demo's workers have ordinary codes
+        return self.exclude(consented_at=None).exclude(code__startswith=SIMULATED).filter(~simulated)
 
     def arm_names(self, key: str = "pk") -> dict[Any, str]:
         """The arm of each worker who has one, by their primary key or code."""

@@ -18,7 +18,7 @@ from annotation.models import Item, Judgement, Project
 from annotation.services.items import EditConflict, KeyTaken, add_item, correct_item, current_items, set_item_active
 from annotation.views import ResearcherRequest
 
-PAGE_SIZE = 50
+PAGE_SIZE = 25
 
 
 @require_safe

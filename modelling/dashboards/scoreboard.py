@@ -10,16 +10,19 @@ from django.utils.translation import gettext as _
 
 from annotation.models import Project
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
+from modelling.dashboards.common.shares import Share
 from modelling.models import ScoreboardEntry
-from modelling.training.evaluation.scoreboard import MetricSums, running_totals, scoreboard_totals
+from modelling.training.evaluation.scoreboard import MIN_SCORED, MetricSums, running_totals, scoreboard_totals
+from modelling.training.ranking import Z_95
 
 Method = ScoreboardEntry.Method
-SIMILAR = 0.002  # mean log losses closer than this count as equal
+MIN_BATCHES = 5  # versions with new judgements, to tell a difference from chance
 COLOURS = {Method.PERSONAL: "--c1", Method.CONSENSUS: "--c2", Method.GPPL: "--c3", Method.BRADLEY_TERRY: "--c5"}
 SYMBOLS = {Method.PERSONAL: "circle", Method.CONSENSUS: "square", Method.GPPL: "diamond", Method.BRADLEY_TERRY: "x"}
 DASHES = {Method.PERSONAL: "solid", Method.CONSENSUS: "dash", Method.GPPL: "dot", Method.BRADLEY_TERRY: "dashdot"}
 LEGEND_BELOW = {"orientation": "h", "y": -0.4, "yanchor": "top"}
 MAX_VERSIONS = 200  # in the figure and its table; the sums still include the versions left out
+Versions = list[tuple[int, dict[str, MetricSums]]]  # each version's number with the sums up to it
 
 
 @dataclass(frozen=True)
@@ -51,20 +54,20 @@ def scoreboard(project: Project, upto: int) -> Scoreboard | None:
     best = min(losses.values())
     rows = [_row(method, sums[method], losses[method] == best) for method in sorted(losses, key=lambda m: losses[m])]
     figures = [losses_figure(versions), calibration_figure(sums)]
-    return Scoreboard(_summary(sums, losses), rows, figures)
+    return Scoreboard(_summary(sums, losses, versions), rows, figures)
 
 
 def accuracy_summary(project: Project, upto: int) -> str:
-    """Accuracy of the personal model and of the consensus on new judgements; empty before there are any."""
-    sums = _nonempty(scoreboard_totals(project, upto))
-    shares = [sums[method].accuracy for method in (Method.PERSONAL, Method.CONSENSUS) if method in sums]
-    if len(shares) < 2 or None in shares:
+    """Accuracy of the personal model and of the consensus on new judgements; empty before there are enough."""
+    sums = scoreboard_totals(project, upto)
+    both = [sums.get(method, MetricSums()) for method in (Method.PERSONAL, Method.CONSENSUS)]
+    if any(each.decided < MIN_SCORED for each in both):
         return ""
-    own, crowd = (floatformat(100 * (share or 0.0), 0) for share in shares)
-    return _("The personal model predicted %(own)s %% of new judgements correctly, the consensus %(crowd)s %%.") % {
-        "own": own,
-        "crowd": crowd,
-    }
+    own, crowd = (f"{floatformat(100 * each.correct / each.decided, 0)} % ({_interval(each)})" for each in both)
+    return _(
+        "Of %(n)s new judgements, the personal model predicted %(own)s correctly, the consensus %(crowd)s; in brackets "
+        "95 %% intervals."
+    ) % {"n": number_format(both[0].decided, force_grouping=True), "own": own, "crowd": crowd}
 
 
 def _nonempty(sums: dict[str, MetricSums]) -> dict[str, MetricSums]:
@@ -77,28 +80,65 @@ def _row(method: str, sums: MetricSums, best: bool) -> MethodScore:
     return MethodScore(label, sums.labels, right, sums.log_loss / sums.labels, sums.brier / sums.labels, best)
 
 
-def _summary(sums: dict[str, MetricSums], losses: dict[str, float]) -> str:
-    """Whether modelling individual workers improves predictions."""
+def _summary(sums: dict[str, MetricSums], losses: dict[str, float], versions: Versions) -> str:
+    """Whether modelling individual workers improves predictions, if there are enough new judgements to tell."""
     personal = sums.get(Method.PERSONAL)
     if personal is None or personal.accuracy is None:
         return _("All new judgements so far are ties, so accuracy cannot be computed.")
-    own = losses[Method.PERSONAL]
-    gain = min((loss for method, loss in losses.items() if method != Method.PERSONAL), default=own) - own
-    numbers = {
+    accuracy = _(
+        "The personal model predicted %(right)s %% of %(labels)s new judgements correctly (95 %% interval "
+        "%(interval)s)."
+    ) % {
         "right": floatformat(100 * personal.accuracy, 1),
         "labels": number_format(personal.decided, force_grouping=True),
+        "interval": _interval(personal),
     }
-    accuracy = _("The personal model predicted %(right)s %% of %(labels)s new judgements correctly.") % numbers
-    if gain > SIMILAR:
-        verdict = _("It has the smallest log loss: modelling individual workers helps.")
-    elif gain < -SIMILAR:
-        verdict = _("Another method has a smaller log loss: so far, modelling individual workers does not help.")
-    else:
-        verdict = _("Its log loss is close to the next best: so far, modelling individual workers helps little.")
-    return f"{accuracy} {verdict}"
+    others = {method: loss for method, loss in losses.items() if method != Method.PERSONAL}
+    return f"{accuracy} {_verdict(versions, min(others, key=lambda method: others[method]))}" if others else accuracy
 
 
-def losses_figure(versions: list[tuple[int, dict[str, MetricSums]]]) -> Figure:
+def _interval(sums: MetricSums) -> str:
+    """The 95 % interval of the accuracy."""
+    share = Share(sums.correct, sums.decided)
+    return f"{floatformat(100 * share.low, 0)}–{floatformat(100 * share.high, 0)} %"
+
+
+def _verdict(versions: Versions, rival: str) -> str:
+    """Compare the personal model with the best other method; nothing is concluded unless the interval excludes 0."""
+    gain, error = _log_loss_gain(versions, rival)
+    if error is None:
+        return _("There are too few new judgements to compare the methods.")
+    if gain > Z_95 * error:
+        return _("It has the smallest log loss: modelling individual workers helps.")
+    if gain < -Z_95 * error:
+        return _("Another method has a smaller log loss: so far, modelling individual workers does not help.")
+    return _(
+        "Its log loss is not clearly different from the next best: whether modelling individual workers helps is open."
+    )
+
+
+def _log_loss_gain(versions: Versions, rival: str) -> tuple[float, float | None]:
+    """How much smaller the personal model's mean log loss is than the rival's, and its standard error over versions.
+
+    The error is None with fewer than MIN_SCORED judgements in MIN_BATCHES versions.
+    """
+    totals = [(sums[Method.PERSONAL], sums[rival]) for _number, sums in versions]
+    batches = zip([(MetricSums(), MetricSums()), *totals], totals, strict=False)
+    differences, labels = [], []
+    for (own_before, rival_before), (own, other) in batches:
+        n = own.labels - own_before.labels
+        if n and n == other.labels - rival_before.labels:
+            differences.append((other.log_loss - rival_before.log_loss) - (own.log_loss - own_before.log_loss))
+            labels.append(n)
+    total, size = sum(labels), len(labels)
+    if total < MIN_SCORED or size < MIN_BATCHES:
+        return 0.0, None
+    gain = sum(differences) / total
+    residual = np.array(differences) - gain * np.array(labels)
+    return gain, float(np.sqrt(size / (size - 1) * np.square(residual).sum()) / total)
+
+
+def losses_figure(versions: Versions) -> Figure:
     """Each method's mean log loss over all judgements up to each version."""
     kept_indices = np.unique(np.linspace(0, len(versions) - 1, min(MAX_VERSIONS, len(versions))).astype(int))
     kept = [versions[index] for index in kept_indices]

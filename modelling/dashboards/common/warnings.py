@@ -8,11 +8,11 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from modelling.models import ModelSnapshot, ScoreboardEntry
+from modelling.training.evaluation.scoreboard import MIN_SCORED
 from modelling.training.votes import get_votes
 
 Method = ScoreboardEntry.Method
 MIN_JUDGEMENTS = 5  # per item, on average
-MIN_SCORED = 50  # new judgements on the scoreboard; fewer say nothing
 SIMILAR = 0.002  # mean log losses closer than this count as equal
 CONSTANT_LOSS = log(2.0)  # of predicting one half for every judgement
 PARTS = "parts"

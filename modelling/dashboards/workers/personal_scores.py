@@ -18,6 +18,7 @@ from modelling.training.votes import get_votes
 
 SHOWN_CONTRIBUTIONS = 2
 MAX_POINTS = 1000
+MAX_LABEL = 24  # characters of a key beside a bar
 COLUMNS = ["key", "mean", "sd", "rank", "consensus_mean", "consensus_rank", "difference"]
 PART_COLUMNS = ["comparable", "part", "part_rank", "consensus_part_rank"]  # `rank` is extrapolated if not comparable
 
@@ -199,7 +200,7 @@ def scores_figure(scores: PersonalScores, project: Project) -> Figure:
 
 def contributions_figure(scores: list[PersonalScore]) -> Figure:
     """The largest differences as stacked bars: the components and the residual."""
-    keys = [escape_label(each.consensus.item.key) for each in scores]
+    keys = [escape_label(_short(each.consensus.item.key)) for each in scores]
     parts = [
         (first.axis.title, [each.contributions[index].value for each in scores])
         for index, first in enumerate(scores[0].contributions)
@@ -230,6 +231,11 @@ def contributions_figure(scores: list[PersonalScore]) -> Figure:
     table = FigureTable([_("Item"), *(title for title, _values in parts)], rows)
     title = _("Contributions by component")
     return Figure("contributions", title, description, traces, layout, table=table)
+
+
+def _short(key: str) -> str:
+    """The end of a long key, which is usually what tells keys apart."""
+    return key if len(key) <= MAX_LABEL else f"…{key[-MAX_LABEL:]}"
 
 
 def _colour(index: int, n_components: int) -> str:

@@ -81,10 +81,10 @@ def map_figure(project: Project, axes: ComponentAxes, points: list[MapPoint], on
     titles = [*(each.axis_title for each in map_axes(axes)), _("Judgements")][:2]
     description = _("Map of %(n)d workers: horizontal axis %(x)s, vertical axis %(y)s.") % {
         "n": len(points),
-        "x": titles[0],
-        "y": titles[1],
+        "x": titles[0].replace("\n", " "),
+        "y": titles[1].replace("\n", " "),
     }
-    titles = [escape_label(title) for title in titles]
+    titles = [escape_label(title).replace("\n", "<br>") for title in titles]
     layout = {"xaxis": axis(titles[0]), "yaxis": axis(titles[1]), "showlegend": bool(trait)}
     return Figure("workers", _("Map of workers"), description, traces, layout, height=560)
 

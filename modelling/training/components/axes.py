@@ -50,12 +50,13 @@ class ComponentAxis:
 
     @property
     def axis_title(self) -> str:
-        """The title for the axis of a figure: the name, or until there is one, the words of each end at its side."""
+        """The title for the axis of a figure: the name, or a second line with the words of each end at its side."""
         if self.name:
             return self.name
         low, high = (", ".join(words[:WORDS_PER_TITLE]) for words in (self.words_low, self.words_high))
         name = _("Component %(number)d") % {"number": self.number}
-        return "   ".join(filter(None, [low and f"← {low}", name, high and f"{high} →"]))
+        words = "   ".join(filter(None, [low and f"← {low}", high and f"{high} →"]))
+        return "\n".join(filter(None, [name, words]))
 
 
 @dataclass(frozen=True, eq=False)

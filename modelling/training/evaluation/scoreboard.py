@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 CalibrationBin = tuple[int, float, float]  # labels, sum of the predicted probabilities, sum of the observed answers
 
 MIN_PROBABILITY = 1e-12  # bounds the loss of a single label
+MIN_SCORED = 50  # new judgements; fewer say nothing about a method
 CALIBRATION_BINS = 10
 MAX_LABELS = 300  # of a worker, for predictions on the scoreboard; more would slow down updates
 MAX_GPPL_ITEMS = 2000

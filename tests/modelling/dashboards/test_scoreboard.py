@@ -29,24 +29,26 @@ def scored(snapshot: ModelSnapshot, method: str, log_loss: float, correct: int =
 
 
 @pytest.mark.parametrize(
-    ("personal", "verdict"),
+    ("gains", "verdict"),
     [
-        (4.0, "modelling individual workers helps."),
-        (6.5, "modelling individual workers does not help"),
-        (6.001, "modelling individual workers helps little"),
+        ([2.0, 1.8, 2.2, 2.1, 1.9], "modelling individual workers helps."),
+        ([-0.5, -0.4, -0.6, -0.5, -0.5], "modelling individual workers does not help"),
+        ([2.0, -1.9, 2.1, -2.0, 0.3], "whether modelling individual workers helps is open"),
+        ([2.0, 1.8, 2.2, 2.1], "There are too few new judgements to compare the methods."),
     ],
 )
-def test_the_summary_says_whether_the_personal_model_helps(
-    project: Project, owner: User, three, log_in: Callable[[User], Client], personal: float, verdict: str
+def test_the_summary_says_whether_the_personal_model_helps_only_if_it_is_clear(
+    project: Project, owner: User, log_in: Callable[[User], Client], gains: list[float], verdict: str
 ) -> None:
-    for snapshot in three[1:]:
-        scored(snapshot, "personal", personal)
-        scored(snapshot, "gppl", 6.0, correct=4)
-    board = scoreboard(project, upto=3)
-    assert {row.judgements for row in board.rows} == {20}
+    for number, gain in enumerate(gains, 2):
+        version = make_version(project, number)
+        scored(version, "personal", 6.0 - gain)
+        scored(version, "gppl", 6.0, correct=4)
+    board = scoreboard(project, upto=9)
+    assert {row.judgements for row in board.rows} == {10 * len(gains)}
     assert {row.percent_right for row in board.rows} == {75.0, 50.0}
     text = log_in(owner).get("/projects/pets/model/").text
-    assert "The personal model predicted 75.0 % of 16 new judgements correctly." in text
+    assert f"The personal model predicted 75.0 % of {8 * len(gains)} new judgements correctly (95 % interval " in text
     assert verdict in text
 
 
@@ -61,7 +63,8 @@ def test_summary_and_table_round_the_same_way(
     assert "predicted 49.2 % of 59 new" in text
     assert text.count("49.2 %") == 2
     assert accuracy_summary(project, 3) == (
-        "The personal model predicted 49 % of new judgements correctly, the consensus 51 %."
+        "Of 59 new judgements, the personal model predicted 49 % (37–62 %) correctly, the consensus 51 % (38–63 %); "
+        "in brackets 95 % intervals."
     )
 
 
@@ -106,5 +109,8 @@ def test_the_progress_page_shows_the_accuracy_of_personal_model_and_consensus(
     assert "correctly" not in log_in(owner).get("/projects/pets/activity/").text
     scored(three[1], "personal", 4.0, correct=6)
     scored(three[1], "consensus", 5.0, correct=4)
-    summary = "The personal model predicted 75 % of new judgements correctly, the consensus 50 %."
+    assert "correctly" not in log_in(owner).get("/projects/pets/activity/").text, "8 judgements say nothing"
+    ScoreboardEntry.objects.update(labels=80, decided=80)
+    ScoreboardEntry.objects.filter(method="personal").update(correct=60)
+    summary = "Of 80 new judgements, the personal model predicted 75 % (65–83 %) correctly, the consensus 5 % (2–12 %)"
     assert summary in log_in(owner).get("/projects/pets/activity/").text
