@@ -43,8 +43,10 @@ VERSION_COLUMNS = build_columns(
 RELIABILITY_COLUMNS = build_columns(
     measure=str, item=str, worker=str, value=float, low=float, high=float, n=int, arm=str
 )
-UTILITY_COLUMNS = build_columns(worker=str, key=str, mean=float, sd=float, arm=str)
-PAIR_COLUMNS = build_columns(a=str, b=str, group=str, probability_a=float, probability_a_random_worker=float)
+UTILITY_COLUMNS = build_columns(worker=str, key=str, mean=float, sd=float, arm=str, part=int)
+PAIR_COLUMNS = build_columns(
+    a=str, b=str, group=str, probability_a=float, probability_a_random_worker=float, comparable=bool
+)
 PAIR_KINDS = ("typical", "mean")  # of the two probabilities
 
 
@@ -140,7 +142,7 @@ def utilities(point: ExportPoint) -> ExportTable:
 
 def _utility_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
     """Predict for a few workers at a time in the order in which they joined, without erased workers."""
-    keys = [key for key, _ in _ranked_items(point, fitted)]
+    keys, parts = [key for key, _ in _ranked_items(point, fitted)], _ranked_parts(point, fitted)
     codes = dict(Worker.objects.filter(project=point.project).exclude(outcome=Worker.ERASED).values_list("pk", "code"))
     arms = point.project.workers.arm_names("code")
     positions = [position for position, pk in enumerate(fitted.worker_ids.tolist()) if pk in codes]
@@ -153,13 +155,19 @@ def _utility_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
         names = [codes[pk] for pk in fitted.worker_ids[users].tolist()]
         workers = [name for name in names for _ in keys]
         scores = [mean.T.ravel().tolist(), sd.T.ravel().tolist()]
-        yield [workers, keys * len(names), *scores, [arms.get(name) for name in workers]]
+        yield [workers, keys * len(names), *scores, [arms.get(name) for name in workers], parts * len(names)]
 
 
 def _ranked_items(point: ExportPoint, fitted: FittedModel) -> list[tuple[str, str]]:
     """Return key and group of each ranked item, in the order of the arrays."""
     known = {pk: (key, group) for pk, key, group in point.project.items.values_list("pk", "key", "group")}
     return [known[pk] for pk in fitted.item_ids[fitted.ranked].tolist()]
+
+
+def _ranked_parts(point: ExportPoint, fitted: FittedModel) -> list[int | None]:
+    """Return the part of the comparison graph of each ranked item, in the order of the arrays."""
+    votes = get_votes(point.required_snapshot)
+    return [votes.of(pk).part for pk in fitted.item_ids[fitted.ranked].tolist()]
 
 
 def pairs(point: ExportPoint) -> ExportTable:
@@ -179,7 +187,7 @@ def _partners(point: ExportPoint, fitted: FittedModel) -> list[np.ndarray[Any, A
 
 
 def _pair_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
-    items = _ranked_items(point, fitted)
+    items, parts = _ranked_items(point, fitted), _ranked_parts(point, fitted)
     for first, partners in enumerate(_partners(point, fitted)):
         for start in range(0, len(partners), PAGE_SIZE):
             others = partners[start : start + PAGE_SIZE]
@@ -187,7 +195,8 @@ def _pair_pages(point: ExportPoint, fitted: FittedModel) -> Iterator[Page]:
             typical, random = (fitted.model.predict_consensus_proba(a, b, kind).tolist() for kind in PAIR_KINDS)
             (key, group), other_items = items[first], [items[other] for other in others.tolist()]
             groups = [group if group == other_group else "" for _, other_group in other_items]
-            yield [[key] * len(others), [other_key for other_key, _ in other_items], groups, typical, random]
+            linked = [parts[first] is not None and parts[first] == parts[other] for other in others.tolist()]
+            yield [[key] * len(others), [other_key for other_key, _ in other_items], groups, typical, random, linked]
 
 
 @dataclass(frozen=True, eq=False)

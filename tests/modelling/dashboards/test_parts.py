@@ -11,10 +11,12 @@ from modelling.dashboards.common import ranked_entries as module
 from modelling.dashboards.common.freshness import get_freshness
 from modelling.dashboards.common.ranked_entries import RankedEntry, ranked_entries
 from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
+from modelling.exports.catalogue import TABLES
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import load_fitted_model
 from modelling.training.storage.array_store import DamagedArrays
-from tests.modelling.exports.samples import csv_rows, fit
+from modelling.web.api.tokens import create_token
+from tests.modelling.exports.samples import csv_rows, export_bytes, export_table, fit
 from tests.modelling.histories import make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -116,6 +118,38 @@ def test_files_mark_ranks_that_are_not_comparable(
         "item-0": ("1", "1"), "item-1": ("1", "2"), "item-2": ("1", "3"), "item-3": ("2", "1"), "item-4": ("2", "2"),
         "item-5": ("", ""),
     }  # fmt: skip
+
+
+def test_every_exported_table_with_ranks_scores_or_predictions_says_which_items_are_linked(
+    study: Project, version: ModelSnapshot
+) -> None:
+    across_items = {"rank", "mean", "probability_a"}
+    for name in TABLES:
+        columns = {column.name for column in export_table(study, name).columns}
+        assert columns.isdisjoint(across_items) or columns & {"comparable", "part"}, name
+    pairs = csv_rows(export_bytes(study, "pairs", "csv"))
+    linked = {(row["a"], row["b"]) for row in pairs if row["comparable"] == "true"}
+    assert linked == {("item-0", "item-1"), ("item-0", "item-2"), ("item-1", "item-2"), ("item-3", "item-4")}
+    scores = csv_rows(export_bytes(study, "utilities", "csv"))
+    assert {(row["key"], row["part"]) for row in scores} >= {("item-0", "1"), ("item-3", "2"), ("item-5", "")}
+
+
+def test_predictions_of_the_api_say_which_items_are_linked(study: Project, version: ModelSnapshot, owner: User) -> None:
+    secret = create_token(user=owner, name="script", scope="read", days=1)[1]
+    keys = ("item-1", "item-3", "item-5")
+    wanted = {
+        "pairs": [{"a": "item-0", "b": key} for key in keys],
+        "utilities": [{"worker": study.workers.earliest("pk").code, "item": key} for key in keys],
+        "texts": [{"text": "Cats."}],
+    }
+    predicted = (
+        Client(headers={"authorization": f"Bearer {secret}"})
+        .post("/api/v1/projects/parts/predict", wanted, content_type="application/json")
+        .json()
+    )
+    assert [each["comparable"] for each in predicted["pairs"]] == [True, False, False]
+    assert [each["part"] for each in predicted["utilities"]] == [1, 2, None]
+    assert [each["comparable"] for each in predicted["texts"]] == [False]
 
 
 def test_the_scores_of_a_worker_are_ranked_within_parts_too(

@@ -13,6 +13,7 @@ from modelling.dashboards.new_text import MAX_TEXT_LENGTH, new_text_page
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel, load_fitted_model
 from modelling.training.versions import shown_snapshot
+from modelling.training.votes import get_votes
 from modelling.web.api.auth import ApiRequest, NotFound, get_project, get_worker, read_access
 from modelling.web.api.endpoints.versions import LARGEST_VERSION, get_version
 from modelling.web.api.errors import Conflict
@@ -80,6 +81,9 @@ class PairResponse(ResponseSchema):
     probability: float = Field(description="That the worker, or a typical worker, prefers `a` to `b`.")
     probability_random_worker: float = Field(description="That a random member of the crowd prefers `a` to `b`.")
     personal: bool
+    comparable: bool = Field(
+        description="Whether judgements link the two items. If not, the prediction is extrapolated from their texts."
+    )
 
 
 class UtilityResponse(ResponseSchema):
@@ -88,6 +92,9 @@ class UtilityResponse(ResponseSchema):
     mean: float
     sd: float = Field(description="Of the difference from the mean of the ranked items.")
     personal: bool
+    part: int | None = Field(
+        description="Of the comparison graph. Scores in different parts have no common scale in the judgements."
+    )
 
 
 class TextResponse(ResponseSchema):
@@ -144,6 +151,8 @@ class ModelIndex:
         self.items = {key: place[pk] for key, pk, _mean, _sd in scores}
         self.crowd = {place[pk]: (mean, sd) for _key, pk, mean, sd in scores}
         self.workers: dict[str, int | None] = {}
+        votes = get_votes(snapshot)
+        self.part = {place[pk]: votes.of(pk).part for _key, pk, _mean, _sd in scores}
 
     def item(self, key: str, field: str) -> int:
         if key not in self.items:
@@ -173,12 +182,16 @@ def pair_responses(index: ModelIndex, wanted: list[PairQuery]) -> list[dict[str,
     if not own.all():
         p[~own] = index.model.predict_consensus_proba(a[~own], b[~own], kind="typical")
     crowd = index.model.predict_consensus_proba(a, b, kind="mean")
+    parts = [(index.part[first], index.part[second]) for first, second in zip(a.tolist(), b.tolist(), strict=True)]
+    linked = [first is not None and first == second for first, second in parts]
     return [
         {
             "a": pair.a, "b": pair.b, "worker": pair.worker, "probability": probability,
-            "probability_random_worker": random, "personal": personal,
+            "probability_random_worker": random, "personal": personal, "comparable": comparable,
         }
-        for pair, probability, random, personal in zip(wanted, p.tolist(), crowd.tolist(), own.tolist(), strict=True)
+        for pair, probability, random, personal, comparable in zip(
+            wanted, p.tolist(), crowd.tolist(), own.tolist(), linked, strict=True
+        )
     ]  # fmt: skip
 
 
@@ -190,10 +203,11 @@ def utility_responses(index: ModelIndex, wanted: list[UtilityQuery], name: str) 
     for user in set(users):
         rows_of_user = np.array([other == user for other in users])
         mean[rows_of_user], sd[rows_of_user] = _scores(index, user, items[rows_of_user])
-    rows = zip(wanted, users, mean, sd, strict=True)
+    parts = [index.part[item] for item in items.tolist()]
+    rows = zip(wanted, users, mean, sd, parts, strict=True)
     return [
-        {**each.model_dump(), "mean": float(m), "sd": float(s), "personal": user is not None}
-        for each, user, m, s in rows
+        {**each.model_dump(), "mean": float(m), "sd": float(s), "personal": user is not None, "part": part}
+        for each, user, m, s, part in rows
     ]
 
 
