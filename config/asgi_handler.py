@@ -3,10 +3,13 @@
 Django's own handler switches threads for every middleware and opens a database connection in a new thread for each
 request. Here one thread of a pool handles a request from middleware to response: fewer threads compete for the GIL
 and for SQLite's write lock, and each keeps its connection. Judging requests have their own pool, so that no page,
-import or export delays them; so have the health checks, one each.
+import or export delays them; so have the health checks, one each. If too many requests wait for a pool, the next one is
+refused at once: a client that tries again later is served sooner than one at the end of a long queue.
 """
 
 import asyncio
+import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
@@ -14,12 +17,23 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import close_old_connections
+from django.http import HttpResponse
 from django.urls import set_script_prefix
+
+from config.process_metrics import measure_request
 
 JUDGING_PATHS = ("/judgements/", "/retractions/", "/task/")
 HEALTH_PATHS = ("/healthz", "/readyz")
 JUDGING_THREADS = 2  # one computes while the other waits for the disk; more would only wait for SQLite's lock
 PAGE_THREADS = 4  # an import or an export may occupy one for a while
+MAX_WAITING = 100  # requests of a pool; about a second of work
+RETRY_SECONDS = 2
+BUSY = {
+    "type": "about:blank",
+    "title": "The server is busy.",
+    "status": 503,
+    "detail": "Everything already saved is safe. An answer given now is not saved yet; try again in a few seconds.",
+}
 
 
 class PooledHandler(ASGIHandler):
@@ -27,20 +41,42 @@ class PooledHandler(ASGIHandler):
         self.load_middleware(is_async=False)
         self.judging_pool = ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging")
         self.page_pool = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
+        self.waiting: Counter[ThreadPoolExecutor] = Counter()
         self.health_pools = {path: ThreadPoolExecutor(1, thread_name_prefix="health") for path in HEALTH_PATHS}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        pool = self._pool_for(scope["path"])
+        if self.waiting[pool] >= MAX_WAITING:
+            await self._refuse(scope, send)
+            return
         try:
             body = await self.read_body(receive)
         except RequestAborted:
             return
-        pool = self._pool_for(scope["path"])
         with body:
-            response = await asyncio.get_running_loop().run_in_executor(pool, self._respond, scope, body)
+            response = await self._respond_in(pool, scope, body)
             if response.streaming:
                 await self._stream(response, receive, send)
             else:
                 await self.send_response(response, send)
+
+    async def _respond_in(self, pool: ThreadPoolExecutor, scope: Any, body: IO[bytes]) -> Any:
+        """Wait for a thread of the pool and run the request in it."""
+        self.waiting[pool] += 1
+        try:
+            with measure_request(scope["path"]) as measurement:
+                response = await asyncio.get_running_loop().run_in_executor(pool, self._respond, scope, body)
+                measurement.status = response.status_code
+            return response
+        finally:
+            self.waiting[pool] -= 1
+
+    async def _refuse(self, scope: Any, send: Any) -> None:
+        with measure_request(scope["path"]) as measurement:
+            measurement.status = 503
+            response = HttpResponse(json.dumps(BUSY), status=503, content_type="application/problem+json")
+            response["Retry-After"] = str(RETRY_SECONDS)
+            await self.send_response(response, send)
 
     def _pool_for(self, path: str) -> ThreadPoolExecutor:
         if path.endswith(JUDGING_PATHS):

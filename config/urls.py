@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from annotation.views import accounts
 from config import health
+from config.metrics import metrics
 from modelling.web.api.router import api
 
 handler400 = "annotation.http.error_pages.bad_request"
@@ -18,6 +19,7 @@ login = auth_views.LoginView.as_view(redirect_authenticated_user=True, http_meth
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("accounts/login/", login, name="login"),
     path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("accounts/password/", accounts.ChangePassword.as_view(), name="password_change"),

@@ -109,6 +109,8 @@ PUBLIC_ADDRESS = os.environ.get("PUBLIC_ADDRESS", "").rstrip("/")
 TRUSTED_PROXIES = TrustedProxies.parse(os.environ.get("TRUSTED_PROXIES", ""))
 # Where requests are counted: "memory" of the one web process, or the "cache" (Redis) that several processes share.
 RATE_LIMITS = "memory"
+# Who may read /metrics; empty: no one.
+METRICS_TOKEN = os.environ.get("METRICS_TOKEN", "")
 
 # Cookies and browser security
 SESSION_COOKIE_HTTPONLY = True
@@ -195,12 +197,15 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {"request_id": {"()": "config.json_logging.RequestIdFilter"}},
     "formatters": {"json": {"()": "config.json_logging.JsonFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["request_id"]}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["request_id"]},
+        "error_counter": {"class": "config.process_metrics.ErrorCounter", "level": "ERROR"},
+    },
+    "root": {"handlers": ["stderr", "error_counter"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},
         "django.request": {"level": "ERROR"},  # RequestIdMiddleware logs the rest
-        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "uvicorn": {"handlers": ["stderr", "error_counter"], "level": "WARNING", "propagate": False},
         "uvicorn.error": {"level": "WARNING"},  # more would log the headers of WebSockets, with cookies
         "uvicorn.asgi": {"level": "WARNING"},
         "uvicorn.access": {"handlers": [], "propagate": False},  # has addresses; RequestIdMiddleware logs requests

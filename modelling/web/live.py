@@ -27,6 +27,7 @@ from annotation.models import Project
 from modelling.dashboards.common.freshness import latest_changes, status_hash
 from modelling.models import ExportJob, Job, SettingsSearch, UpdateState
 from modelling.training.versions import get_shown_snapshot
+from modelling.web.metrics import SOCKETS
 
 log = logging.getLogger("concord.live")
 
@@ -68,12 +69,14 @@ class Watcher:
         return sockets < SOCKETS_PER_PROJECT and users < SOCKETS_PER_USER
 
     def add(self, subscription: Subscription) -> None:
+        SOCKETS.inc()
         self.sockets[subscription.project_id] += 1
         self.users[subscription.user_id] += 1
         if self.task is None or self.task.done():
             self.task = asyncio.get_running_loop().create_task(self._poll())
 
     def remove(self, subscription: Subscription) -> None:
+        SOCKETS.dec()
         for counts, key in ((self.sockets, subscription.project_id), (self.users, subscription.user_id)):
             counts[key] -= 1
             if counts[key] <= 0:

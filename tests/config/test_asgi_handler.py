@@ -61,6 +61,31 @@ def test_judging_requests_do_not_wait_for_pages(handler: PooledHandler, path: st
     assert all(page.result() for page in busy)
 
 
+def test_requests_are_refused_at_once_when_too_many_wait(
+    handler: PooledHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.asgi_handler.MAX_WAITING", 3)
+    done = threading.Event()
+    respond_with(handler, monkeypatch, lambda: done.wait(30) and HttpResponse("stored"))
+
+    async def overload() -> tuple[list[Message], list[Message], list[list[Message]]]:
+        accepted = [asyncio.create_task(ask(handler, "/s/pets/judgements/")) for _ in range(3)]
+        while handler.waiting[handler.judging_pool] < 3:
+            await asyncio.sleep(0)
+        refused = await ask(handler, "/s/pets/judgements/")
+        done.set()
+        healthy = await ask(handler, "/healthz")
+        return refused, healthy, await asyncio.gather(*accepted)
+
+    refused, healthy, accepted = run_in_thread(overload())
+    assert refused[0]["status"] == 503
+    assert (b"Retry-After", b"2") in refused[0]["headers"]
+    assert "not saved yet" in body_of(refused)
+    assert healthy[0]["status"] == 200
+    assert [body_of(each) for each in accepted] == ["stored"] * 3
+    assert not +handler.waiting
+
+
 def test_pages_use_the_page_threads(handler: PooledHandler) -> None:
     assert body_of(run_in_thread(ask(handler, "/s/pets/"))).startswith("page")
 

@@ -17,7 +17,7 @@ DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 ENVIRONMENT = re.compile(r"os\.environ(?:\.get\(|\[)\"([A-Z_]+)\"")
-NOT_FOR_ADMINISTRATORS = {"DJANGO_SETTINGS_MODULE", "FAULTS", "CONCORD_DRILL"}
+NOT_FOR_ADMINISTRATORS = {"DJANGO_SETTINGS_MODULE", "FAULTS", "CONCORD_DRILL", "PROMETHEUS_MULTIPROC_DIR"}
 
 
 def read_unit(path: Path) -> configparser.RawConfigParser:

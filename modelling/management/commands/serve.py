@@ -1,6 +1,8 @@
 """Serve the pages and run the updater as a child process. Both end together, even on kill -9."""
 
 import logging
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -53,12 +55,22 @@ class Command(ConcordCommand):
             refuse_newer_database()
         listener = listen(options["host"], options["port"])
         import_string(settings.COLLECT_STATIC)()
+        if options["workers"] > 1:
+            share_metrics()
         address = f"http://{options['host']}:{options['port']}"
         result = {"address": f"{address}/", "data": str(settings.DATA_DIR)}
         self.write_result(result, f"\nConcord is at {address}/ (Ctrl-C stops it). Data: {settings.DATA_DIR}\n")
         self.stdout.flush()
         with nullcontext() if options["no_updater"] else run_updater():
             serve(web_config(options["workers"]), listener)
+
+
+def share_metrics() -> None:
+    """Give the web processes an empty folder for their counts; prometheus_client finds it by this variable."""
+    folder = settings.DATA_DIR / "metrics"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
 
 
 def serve(config: uvicorn.Config, listener: socket.socket) -> None:
