@@ -14,7 +14,6 @@ from annotation import services
 from annotation.models import (
     Arm,
     Assignment,
-    AttentionCheck,
     AuditEntry,
     EventHead,
     ImportChunk,
@@ -37,6 +36,7 @@ from annotation.models import (
     TrialAnswer,
     User,
     Worker,
+    WorkerCheck,
     WorkerExclusion,
 )
 
@@ -214,9 +214,9 @@ class ArmAdmin(ReadOnlyAdmin):
     list_select_related = ["project"]
 
 
-@admin.register(AttentionCheck)
-class AttentionCheckAdmin(ReadOnlyAdmin):
-    list_display = ["worker", "number", "expected", "choice", "issued_at", "answered_at", "project"]
+@admin.register(WorkerCheck)
+class WorkerCheckAdmin(ReadOnlyAdmin):
+    list_display = ["worker", "number", "kind", "expected", "choice", "issued_at", "answered_at", "project"]
     list_filter = ["project"]
     search_fields = ["=public_id", "worker__code"]
     list_select_related = ["project", "worker"]

@@ -43,6 +43,7 @@ urlpatterns = [
     path("projects/<slug:slug>/state/", projects.change_state, name="project_state"),
     path("projects/<slug:slug>/recruitment/", recruitment.edit, name="recruitment"),
     path("projects/<slug:slug>/preparation/", preparation.edit, name="preparation"),
+    path("projects/<slug:slug>/gold/", preparation.edit_gold, name="gold"),
     path("projects/<slug:slug>/arms/", arms.edit, name="arms"),
     path("projects/<slug:slug>/participants/", participants.show, name="participants"),
     path("projects/<slug:slug>/participants/<slug:code>/end/", participants.end, name="participant_end"),

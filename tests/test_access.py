@@ -96,6 +96,8 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("POST", "projects/<slug:slug>/recruitment/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/preparation/"): OWNERS,
     ("POST", "projects/<slug:slug>/preparation/"): empty(OWNERS, 302),
+    ("GET", "projects/<slug:slug>/gold/"): OWNERS,
+    ("POST", "projects/<slug:slug>/gold/"): empty(OWNERS, 422),
     ("GET", "projects/<slug:slug>/arms/"): OWNERS,
     ("POST", "projects/<slug:slug>/arms/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/participants/"): OWNERS,

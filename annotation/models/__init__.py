@@ -8,7 +8,7 @@ from annotation.models.items import Item
 from annotation.models.judgements import Assignment, ImportedDetails, Judgement, JudgementNote, Retraction, Suggestion
 from annotation.models.passport import StudyPassport
 from annotation.models.platform_events import PlatformEvent
-from annotation.models.preparation import AttentionCheck, Preparation
+from annotation.models.preparation import Preparation, WorkerCheck
 from annotation.models.projects import EventHead, Project
 from annotation.models.recruitment import Recruitment
 from annotation.models.tombstones import Tombstone
@@ -18,7 +18,6 @@ from annotation.models.workers import PlatformIdentity, Worker, WorkerExclusion
 __all__ = [
     "Arm",
     "Assignment",
-    "AttentionCheck",
     "AuditEntry",
     "EventHead",
     "ImportChunk",
@@ -42,5 +41,6 @@ __all__ = [
     "UploadPiece",
     "User",
     "Worker",
+    "WorkerCheck",
     "WorkerExclusion",
 ]

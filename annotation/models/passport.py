@@ -12,7 +12,7 @@ class StudyPassport(models.Model):
         _("exclusion rules"),
         blank=True,
         max_length=10_000,
-        help_text=_("Whose answers you will leave out, and how you decide that. Name your rule for gold pairs here."),
+        help_text=_("Whose answers you will leave out, and how you decide that."),
     )
     stop_rule = models.TextField(
         _("stop rule"), blank=True, max_length=10_000, help_text=_("When you will stop collecting answers.")

@@ -122,6 +122,9 @@ class Project(models.Model):
             "end with the outcome “failed checks”; their answers are kept."
         ),
     )
+    gold_checks = models.PositiveSmallIntegerField(
+        _("gold pairs per worker"), default=0, validators=[MaxValueValidator(10)], editable=False
+    )
     lease_minutes = models.PositiveIntegerField(
         _("minutes a pair is reserved for a worker"),
         default=30,

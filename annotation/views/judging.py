@@ -28,7 +28,7 @@ from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
 from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import enrol_arrived, sign_identity
-from annotation.services.participation.attention import add_check, record_check
+from annotation.services.participation.checks import add_check, record_check
 from annotation.services.participation.outcomes import earned_completion, promises_completion
 from annotation.services.participation.pilot import PilotFull, place_in_pilot
 from annotation.services.participation.preparation import start_preparation

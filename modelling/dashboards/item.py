@@ -9,10 +9,11 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Item, Judgement, Project, Worker
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, error_bars, escape_label, rounded
 from modelling.dashboards.common.judgements import Ints, predict_pairs
-from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, worker_urls
+from modelling.dashboards.common.query import worker_urls
 from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes

@@ -14,11 +14,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Arm, Judgement, Project
 from annotation.models.arms import Design
 from modelling.dashboards.common.figures import Figure, FigureTable, axis
 from modelling.dashboards.common.freshness import Freshness
-from modelling.dashboards.common.query import EVERY_ARM, ArmFilter
 from modelling.dashboards.scoreboard import accuracy_summary
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import get_read_point

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from scipy.special import ndtr
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Item, Project
 from modelling.dashboards.common.figures import (
     DIGITS,
@@ -30,7 +31,7 @@ from modelling.dashboards.common.figures import (
     rounded,
     truncate,
 )
-from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, item_urls, search_term
+from modelling.dashboards.common.query import item_urls, search_term
 from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
 from modelling.dashboards.model_against_votes import Disagreement, find_disagreements
 from modelling.models import ModelSnapshot

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Judgement
-from modelling.exports import archive, event_tables, model_tables
+from modelling.exports import archive, event_tables, model_tables, worker_tables
 from modelling.exports.formats import CONTENT_TYPES, FORMATS, import_pyarrow, table_chunks
 from modelling.exports.interchange import INTERCHANGE_FORMATS
 from modelling.exports.points import ExportError, ExportPoint
@@ -23,8 +23,9 @@ TABLES: dict[str, Callable[[ExportPoint], ExportTable]] = {
     "ranking": model_tables.ranking,
     "items": event_tables.items,
     "judgements": event_tables.judgements,
-    "workers": event_tables.workers,
-    "worker_ids": event_tables.worker_ids,
+    "workers": worker_tables.workers,
+    "worker_ids": worker_tables.worker_ids,
+    "checks": worker_tables.checks,
     "trials": event_tables.trials,
     "utilities": model_tables.utilities,
     "pairs": model_tables.pairs,
@@ -38,6 +39,7 @@ TITLES = {
     "judgements": gettext_lazy("Judgements, including retracted ones"),
     "workers": gettext_lazy("Workers under random codes, with their questionnaire answers"),
     "worker_ids": gettext_lazy("Worker IDs: which code belongs to which ID in an imported file"),
+    "checks": gettext_lazy("Attention checks and gold pairs with their answers, which never reach the model"),
     "trials": gettext_lazy("Trial answers of researchers, which never count"),
     "utilities": gettext_lazy("Personal scores: predicted score of each worker for each item"),
     "pairs": gettext_lazy("Pair predictions: probability that each item is preferred to each other"),

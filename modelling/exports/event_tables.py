@@ -1,26 +1,17 @@
-"""Tables of judgements and workers up to an event, and of the current items. Workers appear under random codes."""
+"""Tables of judgements up to an event, of trial answers and of the current items."""
 
 import json
-from array import array
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
-from statistics import median
 from typing import Any
 
-from annotation.importing.judgements import PLATFORM as IMPORTED
 from annotation.models import (
     ImportedDetails,
     Judgement,
     JudgementNote,
-    PlatformIdentity,
-    Project,
     TrialAnswer,
     Worker,
 )
-from annotation.models.questions import Question
 from annotation.services.items import current_items
 from annotation.storage.queries import fetch_rows
 from modelling.exports.points import ExportPoint
@@ -45,7 +36,6 @@ JUDGEMENT_COLUMNS = build_columns(
 # What people wrote and what an import brought along: erasable, therefore not part of the events.
 DETAIL_COLUMNS = build_columns(judged_at=datetime, note=str)
 EXTRA_PREFIX = "extra:"
-WORKER_ID_COLUMNS = build_columns(worker=str, platform=str, original_id=str, arm=str)
 # Raw SQL, because millions of rows are read and model instances would take three times as long. Judgements that an
 # erased worker retracted are left out at every point.
 JUDGEMENTS_SQL = """
@@ -65,12 +55,6 @@ WHERE NOT (w.outcome = %s AND EXISTS (SELECT 1 FROM annotation_retraction gone W
 BY_SEQUENCE = "AND j.sequence > %s ORDER BY j.sequence LIMIT %s"
 BY_PAIR = """AND (j.item_lo_id, j.item_hi_id, j.sequence) > (%s, %s, %s)
 ORDER BY j.item_lo_id, j.item_hi_id, j.sequence LIMIT %s"""
-WORKER_COLUMNS = build_columns(
-    worker=str, judgements=int, decided=int, ties=int, skipped=int, retracted=int, median_response_ms=float,
-    first_at=datetime, last_at=datetime, excluded=bool, exclusion_reason=str, arm=str, outcome=str,
-)  # fmt: skip
-TRAIT_PREFIX = "trait:"
-ANSWER_PREFIX = "answer:"
 TRIAL_COLUMNS = build_columns(
     uuid=str, user=str, left=str, right=str, choice=str, skip_reason=str, note=str, response_ms=int,
     created_at=datetime,
@@ -87,7 +71,7 @@ def judgements(point: ExportPoint) -> ExportTable:
 
     Workers are numbered in the order in which they joined, so that an import can restore that order.
     """
-    size, extra = _judgements_until(point).count(), _extra_names(point)
+    size, extra = judgements_until(point).count(), _extra_names(point)
     columns = [*JUDGEMENT_COLUMNS, *DETAIL_COLUMNS, *(ExportColumn(f"{EXTRA_PREFIX}{name}", str) for name in extra)]
 
     def pages() -> Iterator[Page]:
@@ -183,95 +167,8 @@ CONVERTERS = [
 ]
 
 
-def _judgements_until(point: ExportPoint) -> Any:
+def judgements_until(point: ExportPoint) -> Any:
     return Judgement.objects.filter(project=point.project, sequence__lte=point.sequence).order_by("sequence")
-
-
-# Workers
-
-
-def workers(point: ExportPoint) -> ExportTable:
-    """One row per worker who had judged by then, with counts and questionnaire answers."""
-    asked = [Question.from_json(stored) for stored in point.project.questionnaire]
-    traits = _with_stored("traits", point.project, [question.name for question in asked if question.is_trait])
-    answers = _with_stored("answers", point.project, [question.name for question in asked if not question.is_trait])
-    names = [f"{TRAIT_PREFIX}{name}" for name in traits] + [f"{ANSWER_PREFIX}{name}" for name in answers]
-    columns = [*WORKER_COLUMNS, *(ExportColumn(name, str) for name in names)]
-    size = Worker.objects.filter(project=point.project).count()
-    return event_table("workers", point, columns, lambda: rows_to_pages(_worker_rows(point, traits, answers)), size)
-
-
-def _with_stored(field: str, project: Project, names: list[str]) -> list[str]:
-    """The names of the questionnaire in its order, then other names that workers' rows have."""
-    rows = Worker.objects.filter(project=project).values_list(field, flat=True)
-    return [*names, *sorted({name for row in rows for name in row} - set(names))]
-
-
-def _worker_rows(point: ExportPoint, traits: list[str], answers: list[str]) -> Iterator[tuple[Any, ...]]:
-    activities, reasons = _worker_activities(point), point.exclusion_reasons
-    arms = point.project.workers.arm_names()
-    for worker in Worker.objects.filter(project=point.project).order_by("pk").iterator(PAGE_SIZE):
-        if (activity := activities.get(worker.pk)) is None:
-            continue
-        counts = activity.counts
-        yield (
-            worker.code, counts.total(), counts["lo"] + counts["hi"], counts["tie"], counts["skip"],
-            counts["retracted"], float(median(activity.response_times)) if activity.response_times else None,
-            format_timestamp(activity.first_at), format_timestamp(activity.last_at), worker.pk in reasons,
-            reasons.get(worker.pk), arms.get(worker.pk), worker.outcome or None,
-            *_as_texts(worker.traits, traits), *_as_texts(worker.answers, answers),
-        )  # fmt: skip
-
-
-def _as_texts(values: dict[str, Any], names: list[str]) -> list[str | None]:
-    return [None if values.get(name) is None else _as_text(values[name]) for name in names]
-
-
-def _as_text(answer: Any) -> str:
-    """An answer in one cell; several choices are a JSON list, because a choice may contain any separator."""
-    return json.dumps(answer, ensure_ascii=False) if isinstance(answer, list) else str(answer)
-
-
-@dataclass
-class WorkerActivity:
-    """What one worker did up to a point."""
-
-    first_at: datetime
-    last_at: datetime
-    counts: Counter[str] = field(default_factory=Counter)
-    response_times: "array[int]" = field(default_factory=lambda: array("q"))
-
-
-def _worker_activities(point: ExportPoint) -> dict[int, WorkerActivity]:
-    """Summarise the judgements of each worker, without those that erased workers retracted."""
-    activities: dict[int, WorkerActivity] = {}
-    erased = Worker.objects.filter(project=point.project, outcome=Worker.ERASED)
-    erased_ids = set(erased.values_list("pk", flat=True))
-    fields = ("sequence", "worker", "choice", "response_ms", "created_at", "retraction__sequence")
-    for _, worker, choice, ms, moment, retracted in chain.from_iterable(_event_pages(point, fields)):
-        if retracted is not None and worker in erased_ids:
-            continue
-        activity = activities.setdefault(worker, WorkerActivity(moment, moment))
-        activity.last_at = moment
-        activity.counts["retracted" if retracted is not None and retracted <= point.sequence else choice] += 1
-        if ms is not None:
-            activity.response_times.append(ms)
-    return activities
-
-
-def _event_pages(point: ExportPoint, fields: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
-    """Read these fields of the judgements page by page; the first field must be the sequence."""
-    events, last = _judgements_until(point).values_list(*fields), 0
-    while page := list(events.filter(sequence__gt=last)[:PAGE_SIZE]):
-        yield page
-        last = page[-1][0]
-
-
-def worker_ids(point: ExportPoint) -> ExportTable:
-    """One row per imported worker with their ID in the file; a separate table, exported only on purpose."""
-    identities = PlatformIdentity.objects.filter(project=point.project, platform=IMPORTED)
-    rows = identities.order_by("worker").values_list("worker__code", "platform", "external_id", "worker__arm__name")
-    return event_table("worker_ids", point, WORKER_ID_COLUMNS, lambda: rows_to_pages(rows), rows.count())
 
 
 # Trial answers
@@ -306,7 +203,7 @@ def items(point: ExportPoint) -> ExportTable:
         for item in current:
             yield (
                 item.key, item.text, item.group, item.revision, item.active,
-                *_as_texts(item.metadata, metadata), *(item.features.get(name) for name in features),
+                *as_texts(item.metadata, metadata), *(item.features.get(name) for name in features),
             )  # fmt: skip
 
     return event_table("items", point, columns, lambda: rows_to_pages(cells()), len(current))
@@ -316,3 +213,12 @@ def _field_names(mappings: Iterator[dict[str, Any]]) -> list[str]:
     """List the keys in order of appearance, except names of the table's fixed columns."""
     reserved = {column.name for column in [*ITEM_COLUMNS, *POINT_COLUMNS]}
     return [name for name in dict.fromkeys(name for mapping in mappings for name in mapping) if name not in reserved]
+
+
+def as_texts(values: dict[str, Any], names: list[str]) -> list[str | None]:
+    return [None if values.get(name) is None else _as_text(values[name]) for name in names]
+
+
+def _as_text(answer: Any) -> str:
+    """An answer in one cell; several choices are a JSON list, because a choice may contain any separator."""
+    return json.dumps(answer, ensure_ascii=False) if isinstance(answer, list) else str(answer)

@@ -1,6 +1,7 @@
 """How far workers got, and what a study still lacks before it opens."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
@@ -22,10 +23,10 @@ def count_others(project: Project) -> int:
     return others.exclude(pk__in=project.workers.participants().values("pk")).count()
 
 
-def count_stages(project: Project) -> list[Stage]:
+def count_stages(project: Project, **conditions: Any) -> list[Stage]:
     """Count the workers who consented, are prepared, are judging, and ended with each outcome."""
     answered = Exists(Judgement.objects.filter(worker=OuterRef("pk")))
-    workers = project.workers.participants()
+    workers = project.workers.participants().filter(**conditions)
     counts = workers.aggregate(
         consented=Count("pk"),
         prepared=Count("pk", filter=Q(preparing=False)),

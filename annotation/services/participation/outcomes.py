@@ -10,7 +10,7 @@ from annotation.models import PlatformIdentity, Project, User, Worker
 from annotation.platforms import Completion, Identity, get_platform
 from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.arrival import get_recruitment
-from annotation.services.participation.attention import FAILURES, failed_checks
+from annotation.services.participation.checks import has_failed
 from annotation.services.participation.pilot import pause_after_pilot
 from annotation.services.projects import audit
 from annotation.storage import event_log, queries
@@ -62,8 +62,7 @@ def set_outcome(worker: Worker, outcome: str = "", *, has_pairs: bool = False) -
 
 def _outcome_of(worker: Worker, has_pairs: bool) -> str:
     if queries.count_judgements(worker) >= worker.project.judgements_per_worker:
-        failed = worker.project.attention_checks and failed_checks(worker) >= FAILURES
-        return Outcome.FAILED_CHECKS if failed else Outcome.FINISHED
+        return Outcome.FAILED_CHECKS if has_failed(worker) else Outcome.FINISHED
     if worker.outcome == Outcome.STOPPED:
         return Outcome.STOPPED
     if has_pairs and worker.project.state == Project.State.OPEN:

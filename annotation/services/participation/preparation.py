@@ -7,7 +7,7 @@ from django.db.models import F
 
 from annotation.models import Preparation, Project, User, Worker
 from annotation.services.participation.outcomes import set_outcome
-from annotation.services.projects import audit
+from annotation.services.projects import audit, change_project
 from annotation.storage.write_lock import serialise_writes
 
 MAX_ATTEMPTS = 2  # Prolific requires at least two, and that nobody is rejected for failing
@@ -21,18 +21,23 @@ def get_preparation(project: Project) -> Preparation:
 @transaction.atomic
 def change_preparation(*, project: Project, user: User | None, practice: list[Any], comprehension: list[Any]) -> None:
     """Save the practice pairs and the questions; workers who have begun keep their progress."""
-    preparation = get_preparation(project)
-    new = {"practice": practice, "comprehension": comprehension}
-    old = {name: getattr(preparation, name) for name in new}
-    if new != old:
-        preparation.practice, preparation.comprehension = practice, comprehension
+    _change(get_preparation(project), user, "changed the preparation", practice=practice, comprehension=comprehension)
+
+
+@transaction.atomic
+def change_gold(*, project: Project, user: User | None, gold_checks: int, **changes: Any) -> None:
+    """Save the gold pairs, how many each worker gets, and their rule."""
+    change_project(project=project, user=user, changes={"gold_checks": gold_checks})
+    _change(get_preparation(project), user, "changed the gold pairs", **changes)
+
+
+def _change(preparation: Preparation, user: User | None, action: str, **new: Any) -> None:
+    old = {name: getattr(preparation, name) for name in new if getattr(preparation, name) != new[name]}
+    if old:
+        for name in old:
+            setattr(preparation, name, new[name])
         preparation.save()
-        audit(
-            project,
-            user,
-            "changed the preparation",
-            {name: [old[name], new[name]] for name in new if old[name] != new[name]},
-        )
+        audit(preparation.project, user, action, {name: [old[name], new[name]] for name in old})
 
 
 def start_preparation(worker: Worker) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, Q
 
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
-from annotation.services.participation.attention import FAILURES
+from annotation.services.participation.checks import CheckResult, list_results
 from annotation.services.participation.payment import PAID
 
 REJECT_MESSAGE = (
@@ -24,27 +24,25 @@ class Participant:
     identity: PlatformIdentity
     worker: Worker
     judgements: int
-    failed_checks: int
+    checks: CheckResult
 
     @property
     def decision(self) -> str:
         """The decision that the answers support: approve, reject (attention checks only), or a review by hand."""
         if self.worker.outcome in PAID:
             return APPROVE
-        return REJECT if self.failed_checks >= FAILURES else "review"
+        return REJECT if self.checks.attention_over else "review"
 
 
-def list_participants(project: Project, platform: str) -> list[Participant]:
-    """Everyone who arrived from this platform, in order of arrival."""
-    failed = Q(worker__attention_checks__answered_at__isnull=False) & ~Q(
-        worker__attention_checks__choice=F("worker__attention_checks__expected")
-    )
-    rows = PlatformIdentity.objects.filter(project=project, platform=platform).select_related("worker")
-    rows = rows.annotate(
-        n=Count("worker__judgements", filter=Q(worker__judgements__retraction=None), distinct=True),
-        failed=Count("worker__attention_checks", filter=failed, distinct=True),
-    )
-    return [Participant(row, row.worker, row.n, row.failed) for row in rows.order_by("pk")]
+def list_participants(project: Project, platform: str, arm: str = "") -> list[Participant]:
+    """Everyone who arrived from this platform, in order of arrival; with an arm, only its workers."""
+    results = list_results(project)
+    rows = PlatformIdentity.objects.filter(project=project, platform=platform).select_related("worker__arm")
+    rows = rows.filter(worker__arm__name=arm) if arm else rows
+    rows = rows.annotate(n=Count("worker__judgements", filter=Q(worker__judgements__retraction=None)))
+    return [
+        Participant(row, row.worker, row.n, results.get(row.worker_id, CheckResult())) for row in rows.order_by("pk")
+    ]
 
 
 def payment_list(recruitment: Recruitment, kind: str, bonus: Decimal = Decimal(0)) -> Iterator[list[str]]:

@@ -20,6 +20,7 @@ from annotation.models import (
     Retraction,
     User,
     Worker,
+    WorkerCheck,
     WorkerExclusion,
 )
 from annotation.services.projects import audit
@@ -51,7 +52,10 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     worker.state, worker.outcome = Worker.State.WITHDRAWN, Worker.ERASED
     worker.consented_at, worker.return_digest = None, ""
     worker.save(update_fields=["traits", "answers", "state", "outcome", "consented_at", "return_digest"])
-    removed = _retract_all(worker) if remove_judgements else 0
+    removed = 0
+    if remove_judgements:
+        WorkerCheck.objects.filter(worker=worker).delete()
+        removed = _retract_all(worker)
     audit(worker.project, user, WORKER_ERASED, {"judgements_removed": removed, "traits": had_traits})
     transaction.on_commit(truncate_wal)
     return removed

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from annotation.models import Judgement, PlatformIdentity, Worker
+from annotation.models import Judgement, PlatformIdentity, Worker, WorkerCheck
 
 ANSWER_COLUMNS = [
     "number", "first", "second", "answer", "skip_reason", "note", "response_ms", "answered_at", "undone_at",
@@ -25,6 +25,7 @@ def copy_of_data(worker: Worker) -> dict[str, Any]:
         "questionnaire": worker.traits | worker.answers,
         "platform_ids": [_platform_id(identity) for identity in PlatformIdentity.objects.filter(worker=worker)],
         "answers": list(copy_of_answers(worker)),
+        "answers_to_checks": [_check(check) for check in worker.checks.exclude(answered_at=None)],
     }
 
 
@@ -43,6 +44,13 @@ def _answer(number: int, judgement: Judgement) -> dict[str, Any]:
     details = [answer, judgement.skip_reason, note.text if note else "", judgement.response_ms]
     times = [_timestamp(judgement.created_at), _timestamp(retraction.created_at) if retraction else None]
     return dict(zip(ANSWER_COLUMNS, [number, first, second, *details, *times], strict=True))
+
+
+def _check(check: WorkerCheck) -> dict[str, Any]:
+    """The answer to an attention check or a gold pair."""
+    answer = {"left": "first", "right": "second"}.get(check.choice, check.choice)
+    texts = {"first": check.pair.get("left", ""), "second": check.pair.get("right", "")}
+    return {"kind": check.kind, **texts, "answer": answer, "answered_at": _timestamp(check.answered_at)}
 
 
 def _platform_id(identity: PlatformIdentity) -> dict[str, str]:

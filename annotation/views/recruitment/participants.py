@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation.http.access import Role, members_only
+from annotation.http.arm_filter import ArmFilter
 from annotation.http.downloads import attachment
 from annotation.models import Project, Worker
 from annotation.services.participation.arrival import get_recruitment
@@ -42,16 +43,17 @@ class BonusForm(forms.Form):
 @require_safe
 @members_only(Role.OWNER)
 def show(request: ResearcherRequest, project: Project) -> HttpResponse:
-    recruitment = get_recruitment(project)
+    recruitment, arms = get_recruitment(project), ArmFilter.parse(project, request.GET)
     payment = summarise_payment(project, recruitment)
     context = {
         "project": project,
         "recruitment": recruitment,
         "payment": payment,
-        "stages": count_stages(project),
+        "arms": arms,
+        "stages": count_stages(project, **arms.of_workers),
         "n_others": count_others(project),
         "checklist": opening_checklist(project, recruitment, payment),
-        "participants": list_participants(project, recruitment.platform) if recruitment.platform else [],
+        "participants": list_participants(project, recruitment.platform, arms.name) if recruitment.platform else [],
         "bonus_form": BonusForm(),
         "end_form": EndForm(auto_id=False),
     }

@@ -13,8 +13,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from annotation.http.access import Role, has_role, members_only
-from annotation.models import Project, StudyPassport
+from annotation.models import Preparation, Project, StudyPassport
 from annotation.services.participation.passport import (
+    PREPARATION,
     RULES,
     changed_items,
     get_passport,
@@ -50,7 +51,8 @@ def field_label(name: str) -> str:
     }
     if name in labels:
         return labels[name]
-    model: type[Model] = StudyPassport if name in RULES else Project
+    models: dict[str, type[Model]] = dict.fromkeys(RULES, StudyPassport) | dict.fromkeys(PREPARATION, Preparation)
+    model = models.get(name, Project)
     return str(cast(Field, model._meta.get_field(name)).verbose_name)
 
 

@@ -9,12 +9,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from annotation.forms.gold import GoldForm
 from annotation.forms.preparation import ComprehensionForm, PracticeForm, PreparationForm
 from annotation.http.access import Role, get_worker, members_only
 from annotation.models import Preparation, Project, Worker
+from annotation.services.participation.passport import get_passport
 from annotation.services.participation.preparation import (
     MAX_ATTEMPTS,
     answer_comprehension,
+    change_gold,
     change_preparation,
     complete_instructions,
     complete_practice,
@@ -36,6 +39,19 @@ def edit(request: ResearcherRequest, project: Project) -> HttpResponse:
         return redirect("annotation:preparation", project.slug)
     context = {"project": project, "form": form}
     return render(request, "annotation/recruitment/preparation.html", context, status=422 if form.is_bound else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@members_only(Role.OWNER)
+def edit_gold(request: ResearcherRequest, project: Project) -> HttpResponse:
+    """Show and change the gold pairs and their rule."""
+    form = GoldForm(project, get_preparation(project), request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        change_gold(project=project, user=request.user, **form.cleaned_data)
+        messages.success(request, _("Saved."))
+        return redirect("annotation:gold", project.slug)
+    context = {"project": project, "form": form, "frozen_at": get_passport(project).frozen_at}
+    return render(request, "annotation/recruitment/gold.html", context, status=422 if form.is_bound else 200)
 
 
 @never_cache

@@ -5,14 +5,12 @@ An unknown or malformed parameter gives the default page, not an error. Page num
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from annotation.models import Arm, Project, Worker
+from annotation.models import Project, Worker
 
 MAX_SEARCH_LENGTH = 200
 
@@ -26,40 +24,6 @@ def get_worker_or_404(project: Project, code: str) -> Worker:
     worker = get_object_or_404(Worker.objects.visible().select_related("identity", "arm"), project=project, code=code)
     worker.project = project
     return worker
-
-
-@dataclass(frozen=True)
-class ArmFilter:
-    """The arms of a study to choose from, and the chosen one. A study without arms has nothing to choose."""
-
-    arms: list[Arm] = field(default_factory=list)
-    chosen: Arm | None = None
-
-    @classmethod
-    def parse(cls, project: Project, query: QueryDict) -> "ArmFilter":
-        arms = list(project.arms.all())
-        return cls(arms, next((arm for arm in arms if arm.name == query.get("arm")), None))
-
-    @property
-    def names(self) -> list[str]:
-        return [arm.name for arm in self.arms]
-
-    @property
-    def name(self) -> str:
-        return self.chosen.name if self.chosen else ""
-
-    @property
-    def of_workers(self) -> dict[str, Any]:
-        """The condition on workers."""
-        return {"arm": self.chosen} if self.chosen else {}
-
-    @property
-    def of_judgements(self) -> dict[str, Any]:
-        """The condition on judgements."""
-        return {"worker__arm": self.chosen} if self.chosen else {}
-
-
-EVERY_ARM = ArmFilter()
 
 
 def worker_urls(project: Project, codes: Iterable[str]) -> list[str]:

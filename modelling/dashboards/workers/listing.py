@@ -12,11 +12,12 @@ from django.db.models import Count, F
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.importing.judgements import PLATFORM as IMPORTED
 from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerExclusion
 from modelling.dashboards.common.figures import Figure
 from modelling.dashboards.common.judgements import WorkerTally, worker_tally
-from modelling.dashboards.common.query import EVERY_ARM, ArmFilter, search_term
+from modelling.dashboards.common.query import search_term
 from modelling.dashboards.common.shares import NO_SHARE, Share
 from modelling.dashboards.common.traits import format_answer, varying_traits
 from modelling.dashboards.workers.flags import Flag, find_flags

@@ -2,8 +2,8 @@
 
 from django.http import HttpRequest
 
+from annotation.http.arm_filter import ArmFilter
 from modelling.dashboards.common.freshness import Freshness
-from modelling.dashboards.common.query import ArmFilter
 from modelling.dashboards.progress import progress_page
 from modelling.web.views.dashboard import Context, dashboard
 

@@ -4,9 +4,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from annotation.http.arm_filter import ArmFilter
 from annotation.models import Item, Project
 from modelling.dashboards.common.freshness import Freshness, get_freshness
-from modelling.dashboards.common.query import ArmFilter
 from modelling.dashboards.item import item_page
 from modelling.dashboards.ranking import RankingQuery, ranking_page
 from modelling.dashboards.reliability import reliability_page

@@ -6,10 +6,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from annotation.forms.workers import ExclusionForm
+from annotation.http.arm_filter import ArmFilter
 from annotation.models import Worker
+from annotation.services.participation.checks import get_result
 from annotation.views.judging import in_study_language, workers_only
 from modelling.dashboards.common.freshness import Freshness
-from modelling.dashboards.common.query import ArmFilter, get_worker_or_404
+from modelling.dashboards.common.query import get_worker_or_404
 from modelling.dashboards.workers.exclusion import exclusion_status
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.own_view import own_view as build_own_view
@@ -29,7 +31,8 @@ def workers(request: HttpRequest, freshness: Freshness) -> Context:
 def worker(request: HttpRequest, freshness: Freshness, code: str) -> Context:
     found, shown = get_worker_or_404(freshness.project, code), freshness.snapshot
     page = worker_page(shown, found, WorkerQuery.parse(request.GET)) if shown else None
-    return {"worker": found, "page": page, "exclusion": exclusion_status(found), "form": ExclusionForm()}
+    facts = {"exclusion": exclusion_status(found), "checks": get_result(found)}
+    return {"worker": found, "page": page, **facts, "form": ExclusionForm()}
 
 
 @never_cache

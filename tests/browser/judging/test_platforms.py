@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from annotation.models import AttentionCheck, Judgement, PlatformIdentity, Project, Worker
+from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerCheck
 from annotation.services.participation.preparation import change_preparation
 from tests.annotation.platforms.studies import CODES, PID, link, recruit
 from tests.browser.judging.judging_session import PHONE, READING_TIME, make_study
@@ -178,4 +178,4 @@ def test_practice_a_comprehension_check_and_an_attention_check_before_the_end(
     page.get_by_role("button", name="Finish now").click()
     expect(page.get_by_text(CODES["finished"], exact=True)).to_be_visible()
     assert Judgement.objects.count() == 4
-    assert AttentionCheck.objects.exclude(answered_at=None).count() == 1
+    assert WorkerCheck.objects.exclude(answered_at=None).count() == 1

@@ -4,10 +4,10 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
+from annotation.http.arm_filter import ArmFilter
 from annotation.models import Arm, Judgement, Project, User, Worker
 from annotation.services.participation.arms import change_arms
 from modelling.dashboards.common.freshness import get_freshness
-from modelling.dashboards.common.query import ArmFilter
 from modelling.dashboards.item import item_page
 from modelling.dashboards.progress import progress_page
 from modelling.dashboards.ranking import RankingQuery, ranking_page

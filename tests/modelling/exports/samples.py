@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Item, Judgement, PlatformIdentity, Project, Retraction, TrialAnswer, Worker
+from annotation.models import Item, Judgement, PlatformIdentity, Project, Retraction, TrialAnswer, Worker, WorkerCheck
 from annotation.storage import event_log
 from modelling.exports.catalogue import TABLES, build_export
 from modelling.exports.points import resolve_point
@@ -35,9 +35,20 @@ def odd_study(slug: str = "odd", workers: int = 4) -> Project:
         Worker.objects.filter(pk=worker.pk).update(traits={"age": ("young", "old")[number % 2]})
         PlatformIdentity.objects.filter(worker=worker).delete()
         PlatformIdentity.objects.create(project=project, worker=worker, platform="import", external_id=worker.code)
+    add_checks(project)
     left, right = Item.objects.filter(project=project).order_by("pk")[:2]
     TrialAnswer.objects.create(uuid=uuid.uuid4(), project=project, left=left, right=right, choice="left")
     return project
+
+
+def add_checks(project: Project) -> None:
+    """A gold pair answered wrongly, and an attention check without an answer."""
+    worker = Worker.objects.filter(project=project).earliest("pk")
+    rows = {"project": project, "worker": worker, "expected": "left"}
+    texts = {"left": "=Good\nreason.", "right": "Bad\treason."}
+    answered = {"choice": "right", "answered_at": timezone.now()}
+    WorkerCheck.objects.create(number=1, kind="gold", pair=texts, **answered, **rows)
+    WorkerCheck.objects.create(number=2, **rows)
 
 
 def retract(project: Project, sequence: int) -> None:

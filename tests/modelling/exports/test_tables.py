@@ -287,3 +287,15 @@ def test_before_the_first_version_only_events_can_be_exported(odd: Project, clie
     refused = client_of_owner.post("/projects/odd/exports/", {"what": "ranking"})
     assert refused.status_code == 422
     assert "has no ranking yet" in refused.text
+
+
+def test_checks_have_a_table_of_their_own_and_are_counted_for_each_worker(odd: Project, version: ModelSnapshot) -> None:
+    gold, attention = csv_rows(export_bytes(odd, "checks", "csv"))
+    names = ("kind", "expected", "choice", "right_answer")
+    assert [gold[name] for name in names] == ["gold", "left", "right", "false"]
+    assert [attention[name] for name in names] == ["attention", "left", "", ""]
+    rows = {row["worker"]: row for row in csv_rows(export_bytes(odd, "workers", "csv"))}
+    own = rows.pop(gold["worker"])
+    assert [own[name] for name in ("attention_checks", "gold_pairs", "gold_wrong")] == ["0", "1", "1"]
+    assert {row["gold_pairs"] for row in rows.values()} == {"0"}
+    assert all("reason" not in row["a"] for row in csv_rows(export_bytes(odd, "judgements", "csv")))

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation import services
-from annotation.models import AttentionCheck, PlatformIdentity, Project, User, Worker
+from annotation.models import PlatformIdentity, Project, User, Worker, WorkerCheck
 from annotation.models.workers import SIMULATED
 from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
 from annotation.services.participation.outcomes import end_participation
@@ -43,7 +43,7 @@ def recruitment(project: Project, judge: Judge) -> Any:
         add_worker(project, judge, number, outcome, minutes)
     failing = add_worker(project, judge, 8, "failed_checks", 3)
     for number in (1, 2):
-        AttentionCheck.objects.create(
+        WorkerCheck.objects.create(
             project=project, worker=failing, number=number, expected="left", choice="right", answered_at=timezone.now()
         )
     add_worker(project, judge, 9, "", 5)

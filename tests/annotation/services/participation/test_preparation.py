@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from annotation.models import AttentionCheck, Judgement, Project, Worker
-from annotation.services.participation.attention import check_positions
+from annotation.models import Judgement, Project, Worker, WorkerCheck
+from annotation.services.participation.checks import check_positions
 from annotation.services.participation.preparation import change_preparation
 from tests.annotation.platforms.studies import CODES, recruit
 
@@ -85,7 +85,7 @@ def answer_everything(client: Client, fails: int) -> list[dict[str, Any]]:
     while task["pairs"]:
         pair = task["pairs"][0]
         choice = "left"
-        if check := AttentionCheck.objects.filter(public_id=pair["assignment"]).first():
+        if check := WorkerCheck.objects.filter(public_id=pair["assignment"]).first():
             seen.append(pair)
             choice = "skip" if len(seen) <= fails else check.expected
         answer = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": choice}
@@ -111,7 +111,7 @@ def test_the_first_answer_to_a_check_counts(project: Project, client: Client) ->
     Project.objects.update(attention_checks=1, judgements_per_worker=2)
     client.post("/s/pets/join/")
     answer_everything(client, fails=1)
-    check = AttentionCheck.objects.get()
+    check = WorkerCheck.objects.get()
     again = {"uuid": str(uuid.uuid4()), "assignment": str(check.public_id), "choice": check.expected}
     client.post("/s/pets/judgements/", json.dumps(again), content_type="application/json")
     check.refresh_from_db()
@@ -124,5 +124,5 @@ def test_a_check_of_another_worker_is_refused(project: Project, client: Client) 
     answer_everything(client, fails=0)
     other = Client()
     other.post("/s/pets/join/")
-    body = {"uuid": str(uuid.uuid4()), "assignment": str(AttentionCheck.objects.get().public_id), "choice": "left"}
+    body = {"uuid": str(uuid.uuid4()), "assignment": str(WorkerCheck.objects.get().public_id), "choice": "left"}
     assert other.post("/s/pets/judgements/", json.dumps(body), content_type="application/json").status_code == 404
