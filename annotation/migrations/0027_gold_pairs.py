@@ -8,7 +8,7 @@ KIND = models.CheckConstraint(condition=models.Q(("kind__in", ["attention", "gol
 
 
 class Migration(migrations.Migration):
-    dependencies = [("annotation", "0025_arms")]
+    dependencies = [("annotation", "0026_upload_pieces")]
 
     operations = [
         migrations.RemoveConstraint("attentioncheck", "attention_check_once"),
