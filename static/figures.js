@@ -5,6 +5,7 @@
   "use strict";
   const LANGUAGE = document.documentElement.lang || "en";
   const PRINT = window.matchMedia("print");
+  const NARROW = window.matchMedia("(max-width: 40rem)");
   const PRINT_WIDTH = 680; // of an A4 page, which cannot be measured before printing
   const PRINT_SCALE = 300 / 96; // dots per CSS pixel at 300 dots per inch
 
@@ -69,6 +70,9 @@
     for (const key of ["xaxis", "yaxis", "xaxis2", "yaxis2"]) {
       if (key in layout || !key.endsWith("2")) whole[key] = { ...AXIS, ...layout[key] };
     }
+    // The title of a component's axis names both ends, in parts separated by three spaces: too long for a phone.
+    const title = whole.xaxis.title?.text;
+    if (title && NARROW.matches) whole.xaxis.title = { ...whole.xaxis.title, text: title.replaceAll("   ", "<br>") };
     whole.font = { ...whole.font, family: getComputedStyle(document.body).fontFamily };
     return whole;
   };

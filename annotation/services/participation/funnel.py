@@ -56,27 +56,22 @@ def opening_checklist(project: Project, recruitment: Recruitment, payment: Payme
     reachable, room = possible_judgements(project, possible.fewest), possible.total * project.redundancy
     wanted = recruitment.places * project.judgements_per_worker
     entries = [
-        ChecklistEntry(_("There is a consent text."), bool(project.consent.strip())),
-        ChecklistEntry(_("There are instructions."), bool(project.instructions.strip())),
+        ChecklistEntry(_("Consent text"), bool(project.consent.strip())),
+        ChecklistEntry(_("Instructions"), bool(project.instructions.strip())),
         ChecklistEntry(
-            _("The items form enough pairs for %(quota)d judgements per worker.")
-            % {"quota": project.judgements_per_worker},
+            _("Enough pairs for %(quota)d judgements per worker") % {"quota": project.judgements_per_worker},
             reachable >= project.judgements_per_worker,
         ),
         ChecklistEntry(
-            _("The number of workers fits: %(wanted)d judgements planned, %(room)d possible.")
-            % {"wanted": wanted, "room": room},
+            _("Number of workers: %(wanted)s judgements planned, %(room)s possible")
+            % {"wanted": f"{wanted:,}", "room": f"{room:,}"},
             0 < wanted <= room,
         ),
-        ChecklistEntry(
-            _("The pay reaches the minimum per hour."), payment.per_hour is not None and not payment.too_low
-        ),
-        ChecklistEntry(_("A pilot was done: at least one worker has finished."), payment.n_timed > 0),
+        ChecklistEntry(_("Pay of at least the minimum per hour"), payment.per_hour is not None and not payment.too_low),
+        ChecklistEntry(_("Pilot: at least one worker has finished"), payment.n_timed > 0),
     ]
     if recruitment.platform:
-        entries.append(
-            ChecklistEntry(_("There is a code for workers who finished."), Worker.Outcome.FINISHED in recruitment.codes)
-        )
+        entries.append(ChecklistEntry(_("Code for workers who finished"), Worker.Outcome.FINISHED in recruitment.codes))
     if recruitment.platform == Recruitment.Platform.PROLIFIC:
-        entries.append(ChecklistEntry(_("The study's ID on Prolific is set."), bool(recruitment.study_id)))
+        entries.append(ChecklistEntry(_("ID of the study on Prolific"), bool(recruitment.study_id)))
     return entries

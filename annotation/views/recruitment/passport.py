@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Field, Model
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
@@ -38,7 +39,7 @@ class RulesForm(forms.ModelForm):
 
 def describe_plan(plan: dict[str, Any]) -> list[tuple[str, str]]:
     """The entries of a plan with the labels of the settings pages."""
-    return [(field_label(name), format_value(value)) for name, value in plan.items()]
+    return [(field_label(name), format_value(name, value)) for name, value in plan.items()]
 
 
 def field_label(name: str) -> str:
@@ -50,13 +51,15 @@ def field_label(name: str) -> str:
         "items_sha256": _("SHA-256 of the items"),
     }
     if name in labels:
-        return labels[name]
+        return capfirst(labels[name])
     models: dict[str, type[Model]] = dict.fromkeys(RULES, StudyPassport) | dict.fromkeys(PREPARATION, Preparation)
     model = models.get(name, Project)
-    return str(cast(Field, model._meta.get_field(name)).verbose_name)
+    return capfirst(str(cast(Field, model._meta.get_field(name)).verbose_name))
 
 
-def format_value(value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
+    if name == "pairs":
+        return str(dict(Project.Pairs.choices).get(value, value))
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, (list, dict)):
@@ -86,7 +89,12 @@ def show(request: ResearcherRequest, project: Project) -> HttpResponse:
         "plan": describe_plan(plan),
         "intact": is_intact(passport.content, frozen_at, passport.digest),
         "changes": [
-            (change, field_label(change.name), format_value(change.old), format_value(change.new))
+            (
+                change,
+                field_label(change.name),
+                format_value(change.name, change.old),
+                format_value(change.name, change.new),
+            )
             for change in list_changes(passport)
         ],
         "items_changed": bool(passport.frozen_at) and changed_items(passport),

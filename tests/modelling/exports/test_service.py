@@ -36,7 +36,7 @@ def test_a_large_file_is_queued_once(odd: Project, owner: User, monkeypatch: pyt
     first, second = (ExportRequest(odd, owner, "judgements").deliver() for _ in range(2))
     assert isinstance(first, QueuedExport)
     assert (first.job, first.created, second.created) == (second.job, True, False)
-    assert (first.job.format, first.job.sequence) == ("csv", 42)
+    assert (first.job.format, first.job.sequence, first.job.version) == ("csv", 42, 0)
     assert AuditEntry.objects.filter(action="asked for an export: judgements").count() == 1
 
 

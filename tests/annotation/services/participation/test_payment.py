@@ -86,11 +86,11 @@ def test_the_funnel_counts_every_stage(project: Project, recruitment: Any) -> No
 def test_the_checklist_says_what_is_missing(project: Project, recruitment: Any) -> None:
     entries = opening_checklist(project, recruitment, summarise_payment(project, recruitment))
     assert [entry.text for entry in entries if not entry.done] == [
-        "There is a consent text.",
-        "There are instructions.",
-        "The items form enough pairs for 40 judgements per worker.",
-        "The number of workers fits: 400 judgements planned, 27 possible.",
-        "The study's ID on Prolific is set.",
+        "Consent text",
+        "Instructions",
+        "Enough pairs for 40 judgements per worker",
+        "Number of workers: 400 judgements planned, 27 possible",
+        "ID of the study on Prolific",
     ]
 
 
@@ -108,7 +108,7 @@ def test_imported_and_simulated_workers_are_no_participants(project: Project, ju
     assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0]
     assert count_others(project) == 2
     pilot = opening_checklist(project, row, payment)[-1]
-    assert (pilot.text, pilot.done) == ("A pilot was done: at least one worker has finished.", False)
+    assert (pilot.text, pilot.done) == ("Pilot: at least one worker has finished", False)
     assert Project.objects.get(pk=project.pk).state == "open", "the pilot waits for its first person"
     assert Client().post("/s/pets/join/").status_code == 302
 
