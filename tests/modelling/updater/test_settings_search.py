@@ -227,12 +227,18 @@ def test_too_few_judgements_give_a_message(
 
 
 def test_an_unexpected_failure_ends_the_search_with_a_message(
-    project: Project, owner: User, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    owner: User,
+    crowd: list[Worker],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(settings_search, "evaluate_candidate", lambda *args: 1 / 0)
     settings_search.request_search(project=project, user=owner)
     assert settings_search.search_one("one") is True
-    assert SettingsSearch.objects.get().state == "failed"
+    search = SettingsSearch.objects.get()
+    assert (search.state, search.message) == ("failed", settings_search.UNEXPECTED)
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     assert settings_search.request_search(project=project, user=owner), "a new search can be requested"
 
 
