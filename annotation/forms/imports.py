@@ -10,6 +10,7 @@ from django.db.models import TextChoices
 from django.utils.translation import gettext as _
 
 from annotation.importing.columns import ColumnMap, TableSample
+from annotation.importing.problems import format_count
 
 EXAMPLES = 3
 MAX_STUDIES = 100  # more values than this are not studies
@@ -67,7 +68,7 @@ class ColumnForm(forms.Form):
 
 def _study_field(studies: Counter[str], columns: ColumnMap, can_split: bool) -> forms.ChoiceField:
     choices = [("", _("Choose …"))]
-    choices += [(f"{CHOSEN}{study}", f"{study} ({n:,})") for study, n in studies.most_common(MAX_STUDIES)]
+    choices += [(f"{CHOSEN}{study}", f"{study} ({format_count(n)})") for study, n in studies.most_common(MAX_STUDIES)]
     if can_split:
         choices.append((SPLIT, _("Each study into a copy of this study")))
     initial = SPLIT if columns.split else "" if columns.study is None else f"{CHOSEN}{columns.study}"

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from django.utils.translation import gettext as _
 
+from annotation.importing.problems import format_count
+
 MAX_MILLISECONDS = 2**31 - 1  # what the database can store
 EARLIEST_YEAR, LATEST_YEAR = 1900, 2100
 UNIX_SECONDS = (631_152_000, 4_102_444_800)  # 1990 to 2100; times in milliseconds are accepted too
@@ -52,7 +54,7 @@ def find_length_problem(value: str, max_length: int) -> str:
     if len(value) <= max_length:
         return ""
     message = _("This cell is too long; at most %(max_length)s characters are allowed.")
-    return message % {"max_length": f"{max_length:,}"}
+    return message % {"max_length": format_count(max_length)}
 
 
 def parse_number(value: str) -> float:

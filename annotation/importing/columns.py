@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.importing.file_formats.tables import ImportTable, Row, open_table
-from annotation.importing.problems import ImportFileError, Problem, ProblemList, quote
+from annotation.importing.problems import ImportFileError, Problem, ProblemList, format_count, quote
 
 SAMPLE_ROWS = 500  # enough to tell numbers, times and texts apart
 # Uses that items and judgements have in common.
@@ -86,7 +86,7 @@ class StudyNotChosen(ImportFileError):
 
     def __init__(self, studies: Counter[str]) -> None:
         self.studies = studies
-        names = ", ".join(f"{quote(study)} ({count:,})" for study, count in studies.most_common(20))
+        names = ", ".join(f"{quote(study)} ({format_count(count)})" for study, count in studies.most_common(20))
         super().__init__(_("The file has rows of several studies: %(names)s. Choose one.") % {"names": names})
 
 

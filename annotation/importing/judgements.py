@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.importing.cells import strip_export_apostrophe
 from annotation.importing.judgement_files import UNDERSCORE, ImportedJudgement
-from annotation.importing.problems import ImportFileError, ProblemList, quote
+from annotation.importing.problems import ImportFileError, ProblemList, format_count, quote
 from annotation.models import (
     ImportedDetails,
     Item,
@@ -137,7 +137,7 @@ def _plan_traits(plan: JudgementImportPlan, rows: list[ImportedJudgement], known
     for name, count in conflicts.items():
         if count:
             message = _("“%(name)s” has several values for the same worker in %(count)s rows; the first one counts.")
-            plan.warnings.append(message % {"name": name, "count": f"{count:,}"})
+            plan.warnings.append(message % {"name": name, "count": format_count(count)})
     stored = {name: worker.traits for name, worker in known_workers.items()}
     importable = {*stored, *plan.workers}
     changed = {

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -60,7 +61,7 @@ class ImportFileError(RequestError):
         """Title, problems and advice as plain text, for a terminal."""
         lines = [str(self.title), *(f"  {problem}" for problem in self.problems)]
         if self.n_hidden:
-            lines.append("  " + _("… and %(count)s more kinds.") % {"count": f"{self.n_hidden:,}"})
+            lines.append("  " + _("… and %(count)s more kinds.") % {"count": format_count(self.n_hidden)})
         return "\n".join([*lines, str(self.detail)])
 
 
@@ -113,7 +114,7 @@ class ProblemList:
         total = sum(problem.count for problem in found)
         title = ngettext("The file has %(count)s problem.", "The file has %(count)s problems.", total)
         shown = found[:MAX_SHOWN]
-        raise ImportFileError(title % {"count": f"{total:,}"}, shown, len(found) - len(shown))
+        raise ImportFileError(title % {"count": format_count(total)}, shown, len(found) - len(shown))
 
 
 def _join(values: Collection[str]) -> str:
@@ -127,3 +128,8 @@ def quote(value: str) -> str:
     """Quote a cell for a message: shortened, on one line, without invisible characters."""
     short = value if len(value) <= MAX_QUOTED else value[:MAX_QUOTED] + "…"
     return "“" + "".join(c if c.isprintable() else "�" for c in short) + "”"
+
+
+def format_count(count: int) -> str:
+    """Format a count for a message, with the separators of the active language."""
+    return number_format(count, force_grouping=True)

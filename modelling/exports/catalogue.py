@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -132,7 +133,7 @@ def _table_file(point: ExportPoint, what: str, format: str) -> ExportFile:
         import_pyarrow()
     table = TABLES[what](point)
     if table.size > MAX_ROWS:
-        counts = {"rows": f"{table.size:,}", "most": f"{MAX_ROWS:,}"}
+        counts = {name: number_format(n, force_grouping=True) for name, n in (("rows", table.size), ("most", MAX_ROWS))}
         raise ExportError(_("This table would have %(rows)s rows; one file has at most %(most)s.") % counts)
     name = file_name(point.project, what, table.version, table.as_of_seq, format)
     chunks = partial(table_chunks, table, format)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from annotation.models import Judgement, Project, Recruitment, Worker
@@ -64,7 +65,7 @@ def opening_checklist(project: Project, recruitment: Recruitment, payment: Payme
         ),
         ChecklistEntry(
             _("Number of workers: %(wanted)s judgements planned, %(room)s possible")
-            % {"wanted": f"{wanted:,}", "room": f"{room:,}"},
+            % {"wanted": number_format(wanted, force_grouping=True), "room": number_format(room, force_grouping=True)},
             0 < wanted <= room,
         ),
         ChecklistEntry(_("Pay of at least the minimum per hour"), payment.per_hour is not None and not payment.too_low),

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from annotation.importing import background, item_files, items, judgement_columns, judgement_files, judgements, studies
 from annotation.importing.columns import ColumnMap, TableSample
+from annotation.importing.problems import format_count
 from annotation.models import Project, User
 
 PREVIEW_ROWS = 10
@@ -50,7 +51,7 @@ def _item_preview_context(plan: items.ItemImportPlan, rows: list[item_files.Impo
 
 def _describe_imported_items(counts: dict[str, int]) -> str:
     message = _("Items: %(added)s added, %(corrected)s corrected, %(updated)s changed, %(unchanged)s unchanged.")
-    return message % {name: f"{count:,}" for name, count in counts.items()}
+    return message % {name: format_count(count) for name, count in counts.items()}
 
 
 def _plan_judgements(project: Project, user: User, rows: list[Any], columns: ColumnMap) -> Any:
@@ -81,7 +82,7 @@ def _describe_imported_judgements(counts: dict[str, int]) -> str:
         "%(added)s judgements added, %(unchanged)s unchanged.",
         counts["added"],
     )
-    return message % {name: f"{count:,}" for name, count in counts.items()}
+    return message % {name: format_count(count) for name, count in counts.items()}
 
 
 ITEMS = ImportKind(

@@ -19,15 +19,14 @@ from annotation import services
 from annotation.forms.projects import NEXT_STATES, ProjectForm, StateForm
 from annotation.http.access import Role, members_only
 from annotation.http.arrival import study_link
-from annotation.models import AuditEntry, Item, Judgement, JudgementImport, Project
+from annotation.models import Item, Judgement, JudgementImport, Project
 from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.payment import summarise_payment
 from annotation.templatetags.worker_texts import render_text
 from annotation.views import ResearcherRequest
+from annotation.views.projects.history import recent_changes
 
-MAX_CHANGES = 8
-MAX_VALUE = 60
 MAX_PREVIEW = 10_000  # characters, as long as a text can be
 State = Project.State
 
@@ -144,32 +143,6 @@ def _state_changes(state: str, n_pairs: int) -> list[StateChange]:
     return [StateChange(to, labels[to], *confirmations[to]) for to in NEXT_STATES[State(state)]]
 
 
-@dataclass(frozen=True)
-class AuditLine:
-    """An audit entry with its details as text."""
-
-    entry: AuditEntry
-    details: list[str]
-
-
-def _audit_line(entry: AuditEntry) -> AuditLine:
-    """Format the details that are not empty; of long values only the name is shown."""
-    values = [(name.replace("_", " "), _format_value(value)) for name, value in entry.details.items()]
-    details = [f"{name}: {value}" if len(value) <= MAX_VALUE else name for name, value in values if value]
-    return AuditLine(entry, details)
-
-
-def _format_value(value: Any) -> str:
-    """Format a value, or “3 → 5” for old and new; "" if it is empty or zero."""
-    if isinstance(value, list) and len(value) == 2:
-        return " → ".join(_format_value(side) or "–" for side in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_format_value(part)}" for name, part in value.items())
-    if value is None or isinstance(value, bool):
-        return {True: _("yes"), False: _("no"), None: _("none")}[value]
-    return str(value) if value else ""
-
-
 def _cautions(project: Project, n_pairs: int) -> list[str]:
     """What an owner should know before opening the study."""
     possible, cautions = possible_judgements(project, n_pairs), []
@@ -214,7 +187,7 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
         "state_changes": _state_changes(project.state, possible.fewest) if may_change_state else [],
         "address": study_link(request, project),
         "recruitment": get_recruitment(project),
-        "changes": [_audit_line(entry) for entry in project.audit.select_related("user")[:MAX_CHANGES]],
+        "changes": recent_changes(project),
     }
     template = "annotation/projects/_counts.html" if "fragment" in request.GET else "annotation/projects/overview.html"
     return render(request, template, context, status=status)

@@ -164,7 +164,7 @@ def test_changed_settings_are_audited_with_old_and_new_values(project: Project, 
     client.post("/projects/pets/settings/", {**FORM, "redundancy": "7"})
     entry = AuditEntry.objects.filter(project=project).first()
     assert entry.details["redundancy"] == [3, 7]
-    assert "redundancy: 3 → 7" in client.get("/projects/pets/").content.decode()
+    assert "workers per pair: 3 → 7" in client.get("/projects/pets/").content.decode()
 
 
 def test_the_slug_never_changes(project: Project, owner: User, log_in: LogIn) -> None:
