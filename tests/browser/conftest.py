@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from annotation.models import Project
+from annotation.models import Project, User
 from tests.browser.judging.judging_session import JudgingSession, make_study
+from tests.browser.live_page import log_in
 from tests.helpers.serving import serving
 from tests.modelling.cached_fits import cached_fits as cached_fits
 
@@ -53,6 +54,15 @@ def served(transactional_db: None) -> Iterator[str]:
     """The URL of a running Concord on the test's own database."""
     with serving(ws="websockets-sansio") as port:
         yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["wide", "phone"])
+def page_of_owner(request: pytest.FixtureRequest, browser: Browser, served: str, owner: User) -> Page:
+    """A page of the owner of “pets”, on a wide screen and on a phone."""
+    width, scheme = request.param
+    page = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}).new_page()
+    log_in(page, served)
+    return page
 
 
 @pytest.fixture

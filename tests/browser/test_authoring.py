@@ -1,23 +1,13 @@
 """What researchers write for workers: questions and texts, on a wide screen and on a phone."""
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from annotation.models import Judgement, Project, TrialAnswer, User, Worker
+from annotation.models import Judgement, Project, TrialAnswer, Worker
 from tests.browser.judging.judging_session import READING_TIME
-from tests.browser.live_page import log_in
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-SCREENS = [(1280, "light"), (390, "dark")]
-
-
-@pytest.fixture(params=SCREENS, ids=["wide", "phone"])
-def page_of_owner(request: pytest.FixtureRequest, browser: Browser, served: str, owner: User) -> Page:
-    width, scheme = request.param
-    page = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}).new_page()
-    log_in(page, served)
-    return page
 
 
 def test_an_owner_builds_questions_by_keyboard_and_a_worker_answers_them(
@@ -74,6 +64,7 @@ def test_the_preview_of_a_text_follows_what_is_typed(page_of_owner: Page, served
     sample = box.locator("xpath=..").locator(".sample")
     expect(sample.locator("strong")).to_have_text("both")
     expect(sample.locator("a")).to_have_attribute("rel", "noopener noreferrer")
+    expect(sample.locator("a")).to_have_attribute("target", "_blank")
     box.fill("# Task\n\n*New*")
     expect(sample.locator("em")).to_have_text("New")
     assert find_page_problems(page) == find_keyboard_problems(page) == []

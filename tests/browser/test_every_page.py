@@ -4,20 +4,25 @@ Some of the model's pages and the judging page have their own tests (test_dashbo
 test_judging_page).
 """
 
+from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from annotation import services
-from annotation.models import Item, Project, User
+from annotation.models import Arm, Item, Project, User, Worker
+from annotation.services.participation.arms import change_arms
 from modelling.models import ExportJob, WebhookDelivery, WebhookHost
 from modelling.web.api import tokens
 from modelling.webhooks import delivery
+from tests.annotation.platforms.studies import recruit
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.test_end_to_end import log_in
 from tests.conftest import make_user
 from tests.modelling.two_camps import make_fitted_study
+from tests.test_access import TABLE as ACCESS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -29,12 +34,10 @@ PUBLIC = [
 ACCOUNT = [
     "/projects/", "/projects/?archived", "/projects/new/", "/projects/old/", "/accounts/password/", "/accounts/tokens/",
 ]  # fmt: skip
-PROJECT = [
-    "", "link/", "recruitment/", "preparation/", "participants/", "passport/", "settings/",
-    "questions/", "copy/", "delete/", "members/", "webhooks/", "exports/", "items/",
-    "items/add/", "items/import/", "judgements/import/", "activity/", "ranking/", "ranking/?q=nothing",
-    "reliability/", "pairs/", "pairs/?worker=nobody", "new-argument/?text=Evidence", "model/versions/1/", "preview/",
-]  # fmt: skip
+STUDY = "projects/<slug:slug>/"
+NO_PAGES = {"state/", "trial/task/", "exports/<int:number>/"}  # redirects, JSON and files
+QUERIES = ["ranking/?q=nothing", "pairs/?worker=nobody", "new-argument/?text=Evidence"]
+PAID = ["", "link/", "recruitment/", "participants/", "passport/", "arms/"]
 WITHOUT_DATA = [
     "activity/", "ranking/", "workers/", "components/", "reliability/", "pairs/", "model/", "items/", "exports/",
 ]  # fmt: skip
@@ -64,7 +67,28 @@ def invitation(project: Project, owner: User) -> str:
     services.archive_project(project=old, user=owner, archived=True)
     services.create_project(owner=owner, slug="paused", title="Paused", state="paused")
     services.create_project(owner=owner, slug="empty", title="Empty")
+    make_paid_study(owner)
     return f"/invitations/{services.invite(project=project, user=owner, role='viewer', email='nina@example.org')}/"
+
+
+def make_paid_study(owner: User) -> None:
+    """A study on Prolific with two arms, a changed plan and a participant."""
+    paid = services.create_project(owner=owner, slug="paid", title="Paid")
+    change_arms(project=paid, user=owner, arms=[Arm(name=name) for name in ("short", "long")])
+    services.change_project(project=paid, user=owner, changes={"state": "open"})
+    services.change_project(project=paid, user=owner, changes={"redundancy": 5})
+    recruit(paid, reward=Decimal("1.00"), estimated_minutes=20)
+    services.enrol(project=paid, platform="prolific", external_id="5f" * 12)
+
+
+def study_pages() -> list[str]:
+    """Every page of a study, from the table of access rights, so that a new page is checked too."""
+    item, worker = Item.objects.get(key="text-000"), Worker.objects.filter(project__slug="pets").earliest("pk")
+    routes = [route.removeprefix(STUDY) for method, route in ACCESS if method == "GET" and route.startswith(STUDY)]
+    pages = [route for route in routes if route not in NO_PAGES and (route.endswith("/") or not route)]
+    values = {"<int:pk>": item.pk, "<slug:code>": worker.code, "<int:number>": 1}
+    filled = [reduce(lambda text, name: text.replace(name, str(values[name])), values, page) for page in pages]
+    return [f"/projects/pets/{page}" for page in filled + QUERIES]
 
 
 def upload(page: Page, address: str, content: bytes) -> None:
@@ -75,10 +99,8 @@ def upload(page: Page, address: str, content: bytes) -> None:
 
 
 def test_pages_are_accessible_on_every_screen(served: str, browser: Browser, owner: User, invitation: str) -> None:
-    item = Item.objects.get(key="text-000")
-    public = [*PUBLIC, invitation]
-    private = [*ACCOUNT, invitation, *(f"/projects/pets/{each}" for each in [*PROJECT, f"items/{item.pk}/"])]
-    private += [f"/projects/empty/{each}" for each in WITHOUT_DATA]
+    public, private = [*PUBLIC, invitation], [*ACCOUNT, invitation, *study_pages()]
+    private += [f"/projects/empty/{each}" for each in WITHOUT_DATA] + [f"/projects/paid/{each}" for each in PAID]
     problems = []
     for width, scheme in SCREENS:
         context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
@@ -115,8 +137,10 @@ def test_the_api_reference_is_drawn_within_the_content_security_policy(served: s
 def test_every_control_is_reached_by_keyboard(served: str, page: Page, owner: User, invitation: str) -> None:
     log_in(page, served, owner.username)
     problems = []
-    for path in ["", "settings/", "members/", "webhooks/", "exports/", "items/import/", "pairs/", "new-argument/"]:
-        page.goto(f"{served}/projects/pets/{path}")
+    paths = ["", "settings/", "members/", "webhooks/", "exports/", "items/import/", "pairs/", "new-argument/"]
+    paths = [f"pets/{path}" for path in [*paths, "preparation/", "questions/"]] + [f"paid/{path}" for path in PAID]
+    for path in paths:
+        page.goto(f"{served}/projects/{path}")
         problems += find_keyboard_problems(page)
     page.goto(f"{served}/accounts/tokens/")
     assert problems + find_keyboard_problems(page) == []

@@ -112,3 +112,15 @@ def test_a_finished_worker_sees_their_own_view(study: str, as_worker: Callable[[
     expect(page.get_by_role("heading", name="Your judgements and the crowd's")).to_be_visible()
     expect(page.locator("#own-view + p")).to_contain_text("you preferred the same text as the crowd")
     assert violations(page) == []
+
+
+def test_an_own_view_is_not_shown_if_the_researcher_does_not_want_it(
+    study: str, as_worker: Callable[[Worker], Page]
+) -> None:
+    worker = Worker.objects.earliest("pk")
+    Worker.objects.filter(pk=worker.pk).update(state="finished")
+    Project.objects.update(own_view_shown=False)
+    page = as_worker(worker)
+    page.goto(f"{study}/s/pets/")
+    expect(page.get_by_role("heading", name="Thank you.")).to_be_visible()
+    expect(page.locator("[data-fragment]")).to_have_count(0)
