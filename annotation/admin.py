@@ -28,12 +28,15 @@ from annotation.models import (
     PlatformIdentity,
     Preparation,
     Project,
+    RecoveryCode,
     Recruitment,
     Retraction,
     StudyPassport,
     Suggestion,
     Tombstone,
     TrialAnswer,
+    TwoFactor,
+    UploadPiece,
     User,
     Worker,
     WorkerCheck,
@@ -88,6 +91,21 @@ class MembershipInline(admin.TabularInline):
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+@admin.register(TwoFactor)
+class TwoFactorAdmin(ErasableAdmin):
+    """Deleting a row switches the second factor off, as `reset_two_factor` does."""
+
+    list_display = ["user", "confirmed_at"]
+    search_fields = ["user__username"]
+
+
+@admin.register(RecoveryCode)
+class RecoveryCodeAdmin(ReadOnlyAdmin):
+    list_display = ["two_factor"]
+    search_fields = ["two_factor__user__username"]
+    exclude = ["digest"]
 
 
 @admin.register(Project)
@@ -287,6 +305,12 @@ class ImportChunkAdmin(ReadOnlyAdmin):
     search_fields = ["job__project__slug"]
     list_select_related = ["job"]
     exclude = ["content"]  # holds the workers' names
+
+
+@admin.register(UploadPiece)
+class UploadPieceAdmin(ReadOnlyAdmin):
+    list_display = ["name", "number", "stored_at"]
+    search_fields = ["name"]
 
 
 @admin.register(Suggestion)

@@ -1,10 +1,14 @@
 """The admin site, which lists studies and people first."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.admin import AdminSite
 from django.contrib.admin.apps import AdminConfig
-from django.http import HttpRequest
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseRedirect
+from django.urls import reverse
 
 
 class ConcordAdminSite(AdminSite):
@@ -12,6 +16,13 @@ class ConcordAdminSite(AdminSite):
 
     site_header = site_title = "Concord"
     index_title = "Administration"
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseRedirect:
+        """Use the one log-in page, with its limits and its second factor."""
+        if request.user.is_authenticated and not self.has_permission(request):
+            raise PermissionDenied
+        target = urlencode({REDIRECT_FIELD_NAME: request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")})
+        return HttpResponseRedirect(f"{reverse('login')}?{target}")
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         apps: list[Any] = super().get_app_list(request, app_label)

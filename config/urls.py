@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
-from annotation.views import accounts
+from annotation.views import accounts, two_factor
 from config import health
 from config.metrics import metrics
 from modelling.web.api.router import api
@@ -14,13 +14,13 @@ handler403 = "annotation.http.error_pages.forbidden"
 handler404 = "annotation.http.error_pages.not_found"
 handler500 = "annotation.http.error_pages.server_error"
 
-login = auth_views.LoginView.as_view(redirect_authenticated_user=True, http_method_names=["get", "head", "post"])
-
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
-    path("accounts/login/", login, name="login"),
+    path("accounts/login/", two_factor.LogIn.as_view(), name="login"),
+    path("accounts/login/code/", two_factor.log_in_with_code, name="login_code"),
+    path("accounts/two-factor/", two_factor.manage, name="two_factor"),
     path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("accounts/password/", accounts.ChangePassword.as_view(), name="password_change"),
     path("accounts/reset/", accounts.RequestPasswordReset.as_view(), name="password_reset"),

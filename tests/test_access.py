@@ -36,6 +36,10 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "metrics"): empty(OPEN, 404),  # no token is configured
     ("GET", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
     ("POST", "accounts/login/"): [200, 200, 302, 302, 302, 302, 302],
+    ("GET", "accounts/login/code/"): [302] * 7,  # no password was entered
+    ("POST", "accounts/login/code/"): [302] * 7,
+    ("GET", "accounts/two-factor/"): LOGGED_IN,
+    ("POST", "accounts/two-factor/"): LOGGED_IN,
     ("POST", "accounts/logout/"): [302] * 7,
     ("GET", "accounts/password/"): LOGGED_IN,
     ("POST", "accounts/password/"): LOGGED_IN,
@@ -276,6 +280,8 @@ def test_only_staff_can_open_the_admin(role: str, clients: dict[str, Client]) ->
         answer = clients[role].get(where)
         assert answer.status_code == 302
         assert answer["Location"].startswith("/admin/login/")
+        refused = clients[role].get(answer["Location"])
+        assert refused.status_code == (302 if role in ("anonymous", "worker") else 403)
 
 
 def test_ids_of_another_project_are_not_found(project: Project, owner: User, stranger: User, log_in) -> None:

@@ -1,4 +1,4 @@
-"""Forms for accounts, passwords, members and invitations."""
+"""Forms for accounts, passwords, the second factor, members and invitations."""
 
 from typing import Any
 
@@ -49,6 +49,18 @@ class ResetForm(PasswordResetForm):
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         email.run_in_background(super().send_mail, *args, **kwargs)
+
+
+class CodeForm(forms.Form):
+    """A code of the authenticator app, or a recovery code."""
+
+    code = forms.CharField(
+        label=gettext_lazy("code"),
+        max_length=30,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false", "autofocus": True}
+        ),
+    )
 
 
 class MemberForm(forms.Form):

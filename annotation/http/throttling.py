@@ -26,6 +26,7 @@ MAX_RETURNS_OF_CODE = 10  # attempts with the same code in 15 minutes
 MAX_PASSWORD_RESETS = 20  # per address in 15 minutes
 MAX_EMAILS = 3  # per mailbox in an hour
 MAX_PASSWORD_ATTEMPTS = 10  # per account in 15 minutes, when changing the password
+MAX_CODE_ATTEMPTS = 10  # codes of the second factor per account in 15 minutes
 MAX_DEVICE_ATTEMPTS = 10  # log-ins from a known device in 15 minutes
 MAX_INVITATIONS = 60  # per owner in an hour
 MAX_NEW_NAMES = 40  # attempts to create an account with one invitation in an hour
@@ -61,6 +62,10 @@ def too_many_emails(email: str) -> bool:
 
 def too_many_password_attempts(user: str) -> bool:
     return _count(f"password-attempts-{user}", seconds=900) > MAX_PASSWORD_ATTEMPTS
+
+
+def too_many_code_attempts(user: int) -> bool:
+    return _count(f"code-attempts-{user}", seconds=900) > MAX_CODE_ATTEMPTS
 
 
 def too_many_device_attempts(device: str) -> bool:

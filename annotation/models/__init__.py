@@ -1,6 +1,6 @@
 """Models of a study. Invariants are database constraints first; forms and services explain them."""
 
-from annotation.models.accounts import Invitation, Membership, User
+from annotation.models.accounts import Invitation, Membership, RecoveryCode, TwoFactor, User
 from annotation.models.arms import Arm
 from annotation.models.audit import AuditEntry
 from annotation.models.imports import ImportChunk, JudgementImport, UploadPiece
@@ -32,12 +32,14 @@ __all__ = [
     "PlatformIdentity",
     "Preparation",
     "Project",
+    "RecoveryCode",
     "Recruitment",
     "Retraction",
     "StudyPassport",
     "Suggestion",
     "Tombstone",
     "TrialAnswer",
+    "TwoFactor",
     "UploadPiece",
     "User",
     "Worker",

@@ -1,4 +1,4 @@
-"""Researchers: user accounts, project memberships and invitations."""
+"""Researchers: user accounts, their second factor, project memberships and invitations."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -13,6 +13,35 @@ from django.utils.translation import gettext_lazy as _
 
 class User(AbstractUser):
     """A researcher or an administrator. Crowd workers have no account."""
+
+
+class TwoFactor(models.Model):
+    """The second factor of an account: an authenticator app. `services/two_factor.py` checks its codes."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="two_factor")
+    secret = models.TextField(editable=False, help_text=_("Encrypted with a key derived from SECRET_KEY."))
+    confirmed_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When the first code was entered; before that, log-in needs none.")
+    )
+    last_step = models.BigIntegerField(
+        default=0, help_text=_("The time step of the last accepted code, so that no code works twice.")
+    )
+
+    def __str__(self) -> str:
+        return str(self.user)
+
+
+class RecoveryCode(models.Model):
+    """A code that works once instead of the authenticator app. Only a digest is stored."""
+
+    two_factor = models.ForeignKey(TwoFactor, on_delete=models.CASCADE, related_name="recovery_codes")
+    digest = models.CharField(max_length=64, editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["two_factor", "digest"], name="recovery_code_once")]
+
+    def __str__(self) -> str:
+        return str(self.two_factor)
 
 
 class Membership(models.Model):

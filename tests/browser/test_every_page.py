@@ -33,6 +33,7 @@ PUBLIC = [
 ]  # fmt: skip
 ACCOUNT = [
     "/projects/", "/projects/?archived", "/projects/new/", "/projects/old/", "/accounts/password/", "/accounts/tokens/",
+    "/accounts/two-factor/",
 ]  # fmt: skip
 STUDY = "projects/<slug:slug>/"
 NO_PAGES = {"state/", "trial/task/", "exports/<int:number>/"}  # redirects, JSON and files
