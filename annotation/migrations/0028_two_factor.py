@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0026_upload_pieces'),
+        ('annotation', '0027_gold_pairs'),
     ]
 
     operations = [
