@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from annotation.models import AuditEntry, Project, Recruitment, StudyPassport
+from annotation.models import AuditEntry, Preparation, Project, Recruitment, StudyPassport
 
 MAX_CHANGES = 8
 MAX_VALUE = 60
@@ -23,6 +23,7 @@ ACTIONS = (
     gettext_noop("changed recruitment"),
     gettext_noop("changed settings"),
     gettext_noop("changed the arms"),
+    gettext_noop("changed the gold pairs"),
     gettext_noop("changed the passport"),
     gettext_noop("changed the preparation"),
     gettext_noop("copied from a project"),
@@ -104,7 +105,13 @@ LABELS = {
     "worker": gettext_noop("worker"),
     "workers": gettext_noop("workers"),
 }
-SETTINGS = {"changed settings": Project, "changed recruitment": Recruitment, "changed the passport": StudyPassport}
+SETTINGS = {
+    "changed settings": Project,
+    "changed recruitment": Recruitment,
+    "changed the passport": StudyPassport,
+    "changed the preparation": Preparation,
+    "changed the gold pairs": Preparation,
+}
 
 
 @dataclass(frozen=True)

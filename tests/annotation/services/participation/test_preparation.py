@@ -51,7 +51,7 @@ def test_pairs_wait_until_the_preparation_is_done(prepared_project: Project, cli
     assert client.get("/s/pets/task/").status_code == 401
     practise(client)
     assert client.get("/s/pets/", follow=True).redirect_chain[-1][0] == "/s/pets/prepare/"
-    client.post("/s/pets/prepare/", {"answer_0": 1})
+    assert client.post("/s/pets/prepare/", {"answer_0": 1}).headers["location"] == "/s/pets/"
     assert client.get("/s/pets/").context["task"]["pairs"]
 
 
@@ -100,6 +100,7 @@ def test_only_two_failed_attention_checks_have_a_consequence(
     Project.objects.update(attention_checks=3, judgements_per_worker=6)
     client.post("/s/pets/join/")
     checks = answer_everything(client, fails)
+    assert list(WorkerCheck.objects.order_by("pk").values_list("number", flat=True)) == [1, 2, 3]
     assert len(checks) == 3
     assert all("attention check" in check["left"]["text"] for check in checks)
     client.post("/s/pets/finish/")
