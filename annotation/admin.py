@@ -41,6 +41,7 @@ from annotation.models import (
     Worker,
     WorkerCheck,
     WorkerExclusion,
+    WorkerInvitation,
 )
 
 TECHNICAL = 100  # place of the tables that administrators rarely need
@@ -239,6 +240,13 @@ class WorkerCheckAdmin(ReadOnlyAdmin):
     search_fields = ["=public_id", "worker__code"]
     list_select_related = ["project", "worker"]
     date_hierarchy = "issued_at"
+
+
+@admin.register(WorkerInvitation)
+class WorkerInvitationAdmin(ReadOnlyAdmin):
+    list_display = ["project", "state", "created_at", "expires_at", "used_at", "revoked_at"]
+    list_filter = ["project"]
+    list_select_related = ["project"]
 
 
 @admin.register(TrialAnswer)

@@ -6,7 +6,16 @@ from annotation.views import home, invitations, items, judging, offline, partici
 from annotation.views.imports import steps as imports
 from annotation.views.projects import lifecycle, members, questions
 from annotation.views.projects import pages as projects
-from annotation.views.recruitment import arms, completion, hooks, mturk, participants, passport, preparation
+from annotation.views.recruitment import (
+    arms,
+    completion,
+    hooks,
+    mturk,
+    participants,
+    passport,
+    preparation,
+    worker_invitations,
+)
 from annotation.views.recruitment import settings as recruitment
 
 app_name = "annotation"
@@ -42,6 +51,9 @@ urlpatterns = [
     path("projects/<slug:slug>/questions/", questions.edit, name="questions"),
     path("projects/<slug:slug>/state/", projects.change_state, name="project_state"),
     path("projects/<slug:slug>/recruitment/", recruitment.edit, name="recruitment"),
+    path("projects/<slug:slug>/people/", worker_invitations.show, name="worker_invitations"),
+    path("projects/<slug:slug>/people/invitations.csv", worker_invitations.download, name="worker_invitations_csv"),
+    path("projects/<slug:slug>/people/revoke/", worker_invitations.withdraw, name="worker_invitations_revoke"),
     path("projects/<slug:slug>/preparation/", preparation.edit, name="preparation"),
     path("projects/<slug:slug>/gold/", preparation.edit_gold, name="gold"),
     path("projects/<slug:slug>/arms/", arms.edit, name="arms"),

@@ -1,5 +1,6 @@
-"""The recruitment settings: platform, parameters, and one completion code per outcome."""
+"""Recruitment: platform, parameters, one completion code per outcome, and the list of people to invite."""
 
+import csv
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,10 @@ from annotation.platforms.signed_links import validate_jwks
 CODE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 MONEY = ["reward", "currency", "hourly_target", "estimated_minutes", "places", "pilot_workers"]
+MAX_LABELS = 5000
+MAX_LABEL = 200
+MAX_BYTES = 1_000_000
+HEADERS = ("email", "e-mail", "address", "label", "name", "participant", "id")
 Outcome = Worker.Outcome
 CODE_HELP = {
     Outcome.FINISHED: gettext_lazy("For everyone who reached the number of judgements."),
@@ -130,3 +135,65 @@ class RecruitmentForm(forms.ModelForm):
                 self.add_error(name, ValidationError(_("Use letters, digits, dots, hyphens and underscores.")))
         if cleaned.get("platform") == Recruitment.Platform.GENERIC and not cleaned.get("participant_parameter"):
             self.add_error("participant_parameter", _("Enter the name of the parameter with the participant's ID."))
+
+
+class InviteWorkersForm(forms.Form):
+    """`cleaned_data` goes to `invite_workers`."""
+
+    labels = forms.CharField(
+        label=gettext_lazy("addresses or names"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
+        help_text=gettext_lazy("One per line. Each gets a link of its own."),
+    )
+    file = forms.FileField(
+        label=gettext_lazy("or a file"),
+        required=False,
+        help_text=gettext_lazy("A text or CSV file; the column email, address, label or name, or else the first one."),
+    )
+    days = forms.IntegerField(
+        label=gettext_lazy("days until unused links expire"), min_value=1, max_value=365, initial=30
+    )
+
+    def clean_file(self) -> str:
+        upload = self.cleaned_data["file"]
+        if upload is None:
+            return ""
+        if upload.size > MAX_BYTES:
+            raise ValidationError(_("The file is larger than %(limit)s MB.") % {"limit": 1})
+        content = upload.read()
+        for encoding in ("utf-8-sig", "cp1252"):
+            try:
+                return str(content.decode(encoding))
+            except UnicodeDecodeError:
+                continue
+        raise ValidationError(_("The file is not a text file."))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        try:
+            labels = [*read_labels(cleaned["labels"]), *read_labels(cleaned["file"])]
+        except csv.Error:
+            raise ValidationError(_("The list cannot be read: perhaps a quotation mark is not closed.")) from None
+        labels = list(dict.fromkeys(labels))
+        if not labels:
+            raise ValidationError(_("Enter at least one address or name, or choose a file."))
+        if len(labels) > MAX_LABELS:
+            raise ValidationError(_("At most %(limit)s people can be invited at once.") % {"limit": f"{MAX_LABELS:,}"})
+        if long := next((label for label in labels if len(label) > MAX_LABEL or "\0" in label), None):
+            raise ValidationError(_("This is not an address or a name: %(label)s …") % {"label": long[:40]})
+        return {"labels": labels, "days": cleaned["days"]}
+
+
+def read_labels(text: str) -> list[str]:
+    """The cells of the column with the addresses, without empty ones."""
+    first = text.split("\n", 1)[0]
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count), strict=True) if row]
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    named = next((header.index(name) for name in HEADERS if name in header), None)
+    column, rows = (0, rows) if named is None else (named, rows[1:])
+    cells = (row[column].strip() for row in rows if len(row) > column)
+    return [cell for cell in cells if cell]

@@ -1,13 +1,21 @@
 """Who a request on a study's link comes from: a platform's identity in the query string, or this browser's cookie."""
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from annotation.http.access import get_worker
 from annotation.http.public_address import build_absolute_url
+from annotation.http.throttling import too_many_personal_links
 from annotation.models import Project, Worker
-from annotation.platforms import Identity, get_platform
+from annotation.platforms import Identity, LinkInvalid, get_platform
 from annotation.platforms.base import PlaceholderUnreplaced
 from annotation.services.participation.arrival import find_arrived, get_recruitment, read_token, warn_about_placeholders
+
+
+class TooManyLinks(LinkInvalid):
+    status = 429
+    title = _("Too many links were opened from this network.")
+    detail = _("Please wait a quarter of an hour and open your link again.")
 
 
 def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None, Identity | None]:
@@ -21,6 +29,8 @@ def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None,
         return known, None
     if known and not platform.is_linked(request.GET):
         return known, None
+    if platform.secret_links and too_many_personal_links(request):
+        raise TooManyLinks
     try:
         identity = platform.read_identity(request.GET, request.get_host())
     except PlaceholderUnreplaced:

@@ -29,6 +29,8 @@ MAX_PASSWORD_ATTEMPTS = 10  # per account in 15 minutes, when changing the passw
 MAX_CODE_ATTEMPTS = 10  # codes of the second factor per account in 15 minutes
 MAX_DEVICE_ATTEMPTS = 10  # log-ins from a known device in 15 minutes
 MAX_INVITATIONS = 60  # per owner in an hour
+MAX_INVITATION_LISTS = 20  # lists of workers, per owner in an hour
+MAX_PERSONAL_LINKS = 600  # opened, per address in 15 minutes; a class may share one address
 MAX_NEW_NAMES = 40  # attempts to create an account with one invitation in an hour
 MAX_IMPORTS = 60  # uploaded files per user in an hour
 MAX_ACCEPTANCES = 30  # per address in a minute
@@ -74,6 +76,14 @@ def too_many_device_attempts(device: str) -> bool:
 
 def too_many_invitations(user: int) -> bool:
     return _count(f"invitations-{user}", seconds=3600) > MAX_INVITATIONS
+
+
+def too_many_invitation_lists(user: int) -> bool:
+    return _count(f"invitation-lists-{user}", seconds=3600) > MAX_INVITATION_LISTS
+
+
+def too_many_personal_links(request: HttpRequest) -> bool:
+    return _count(f"personal-links-{client_address(request)}", seconds=900) > MAX_PERSONAL_LINKS
 
 
 def too_many_acceptances(request: HttpRequest) -> bool:

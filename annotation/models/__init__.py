@@ -10,7 +10,7 @@ from annotation.models.passport import StudyPassport
 from annotation.models.platform_events import PlatformEvent
 from annotation.models.preparation import Preparation, WorkerCheck
 from annotation.models.projects import EventHead, Project
-from annotation.models.recruitment import Recruitment
+from annotation.models.recruitment import Recruitment, WorkerInvitation
 from annotation.models.tombstones import Tombstone
 from annotation.models.trials import TrialAnswer
 from annotation.models.workers import PlatformIdentity, Worker, WorkerExclusion
@@ -45,4 +45,5 @@ __all__ = [
     "Worker",
     "WorkerCheck",
     "WorkerExclusion",
+    "WorkerInvitation",
 ]

@@ -1,5 +1,6 @@
 """Researchers: user accounts, their second factor, project memberships and invitations."""
 
+import hashlib
 import secrets
 from datetime import datetime, timedelta
 from typing import ClassVar
@@ -66,6 +67,10 @@ class Membership(models.Model):
 
 def invitation_token() -> str:
     return secrets.token_urlsafe(24)
+
+
+def token_digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def invitation_expiry() -> datetime:

@@ -1,10 +1,13 @@
-"""How a project recruits its workers: the platform, its parameters and its completion codes."""
+"""How a project recruits its workers: the platform, its parameters and codes, and invitations for single people."""
 
+from datetime import datetime
 from decimal import Decimal
+from typing import ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 
@@ -16,6 +19,7 @@ class Recruitment(models.Model):
         PROLIFIC = "prolific", "Prolific"
         MTURK = "mturk", "Amazon Mechanical Turk"
         GENERIC = "generic", _("another panel")
+        INVITED = "invited", _("invitations: one link for each person")
 
     project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="recruitment")
     platform = models.CharField(_("platform"), max_length=20, blank=True, choices=Platform.choices)
@@ -94,9 +98,63 @@ class Recruitment(models.Model):
         verbose_name_plural = "recruitment"
         constraints = [
             models.CheckConstraint(
-                condition=Q(platform__in=["", "prolific", "mturk", "generic"]), name="recruitment_platform"
+                condition=Q(platform__in=["", "prolific", "mturk", "generic", "invited"]), name="recruitment_platform"
             ),
         ]
 
     def __str__(self) -> str:
         return self.platform or "direct"
+
+
+class WorkerInvitationQuerySet(models.QuerySet["WorkerInvitation"]):
+    def unused(self) -> "WorkerInvitationQuerySet":
+        """Invitations with which someone can still join."""
+        return self.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
+
+
+class WorkerInvitation(models.Model):
+    """A link for one person. Only a digest of its token is stored; the label is erased with the person."""
+
+    class State(models.TextChoices):
+        UNUSED = "unused", _("not used")
+        USED = "used", _("used")
+        EXPIRED = "expired", _("expired")
+        REVOKED = "revoked", _("revoked")
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="worker_invitations")
+    label = models.CharField(max_length=200, blank=True, help_text=_("An address or a name; empty once erased."))
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager["WorkerInvitation"]] = WorkerInvitationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "label"],
+                condition=~Q(label="") & Q(revoked_at=None),
+                name="worker_invitation_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.state}"
+
+    @property
+    def state(self) -> str:
+        return self.state_at(timezone.now())
+
+    def state_at(self, now: datetime) -> str:
+        if self.revoked_at:
+            return self.State.REVOKED
+        if self.used_at:
+            return self.State.USED
+        return self.State.UNUSED if self.expires_at > now else self.State.EXPIRED
+
+    @property
+    def state_label(self) -> str:
+        return str(self.State(self.state).label)

@@ -3,6 +3,7 @@
 from annotation.models import Recruitment
 from annotation.platforms.base import Completion, Identity, LinkInvalid, Platform
 from annotation.platforms.generic import Generic
+from annotation.platforms.invited import Invited
 from annotation.platforms.mturk import MechanicalTurk
 from annotation.platforms.prolific import Prolific
 
@@ -12,6 +13,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     Recruitment.Platform.PROLIFIC: Prolific,
     Recruitment.Platform.MTURK: MechanicalTurk,
     Recruitment.Platform.GENERIC: Generic,
+    Recruitment.Platform.INVITED: Invited,
 }
 
 

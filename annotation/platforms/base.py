@@ -56,6 +56,7 @@ class Platform(ABC):
     """One recruiting platform with the settings of one project."""
 
     name: str
+    secret_links = False  # whether someone could try to guess the link of another person
     # The pattern of an ID. ASCII only: other digits look alike and would make a second person.
     id_pattern = re.compile(r"[!-~]{1,200}")
 

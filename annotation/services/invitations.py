@@ -1,7 +1,5 @@
 """Invitations to a project: single use, valid for a week, stored as a digest so that no row holds a usable link."""
 
-import hashlib
-
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.utils import timezone
@@ -9,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.exceptions import RequestError
 from annotation.models import Invitation, Membership, Project, User
-from annotation.models.accounts import invitation_token
+from annotation.models.accounts import invitation_token, token_digest
 from annotation.services.projects import audit
 
 
@@ -26,10 +24,6 @@ class AlreadyMember(RequestError):
     status = 409
     title = _("You are already a member of this study.")
     detail = _("Your role was not changed. Another person can still use the invitation.")
-
-
-def token_digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 @transaction.atomic

@@ -31,7 +31,7 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
             PageEntry("modelling:progress", _("Progress")),
             PageEntry("annotation:items", _("Items")),
             PageEntry("annotation:worker_link", _("Link for workers")),
-            PageEntry("annotation:recruitment", _("Recruitment"), Role.OWNER),
+            PageEntry("annotation:recruitment", _("Recruitment"), Role.OWNER, also=("annotation:worker_invitations",)),
             PageEntry("annotation:preparation", _("Preparation"), Role.OWNER, also=("annotation:gold",)),
             PageEntry("annotation:arms", _("Arms"), Role.OWNER),
             PageEntry("annotation:participants", _("Participants"), Role.OWNER),

@@ -181,7 +181,7 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
         try:
             with place_in_pilot(project):
                 worker = _enrol(request, project, identity, form)
-        except PilotFull as error:
+        except (LinkInvalid, PilotFull) as error:
             return request_error_page(request, error)
         set_worker_cookie(response, worker)
     return response

@@ -5,13 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 from django.core import signing
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
 from annotation.platforms import Identity, LinkInvalid
 from annotation.services.participation.enrolment import enrol
+from annotation.services.participation.worker_invitations import PLATFORM as INVITED
+from annotation.services.participation.worker_invitations import use_up
 
 TOKEN_SECONDS = 24 * 3600  # how long a worker may read the welcome page
 WARNING_INTERVAL = timedelta(minutes=1)
@@ -64,7 +66,12 @@ def _reopen(worker: Worker) -> None:
 def enrol_arrived(*, project: Project, identity: Identity, **questionnaire: Any) -> Worker:
     """Create a worker with this identity, or return the one who joined on another device in the meantime."""
     try:
-        worker = enrol(project=project, platform=identity.platform, external_id=identity.external_id, **questionnaire)
+        with transaction.atomic():
+            if identity.platform == INVITED:
+                use_up(project, identity)
+            worker = enrol(
+                project=project, platform=identity.platform, external_id=identity.external_id, **questionnaire
+            )
     except IntegrityError:
         worker = PlatformIdentity.objects.get(
             project=project, platform=identity.platform, external_id=identity.external_id

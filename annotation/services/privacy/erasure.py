@@ -23,6 +23,7 @@ from annotation.models import (
     WorkerCheck,
     WorkerExclusion,
 )
+from annotation.services.participation.worker_invitations import erase_labels
 from annotation.services.projects import audit
 from annotation.storage import event_log
 
@@ -43,7 +44,9 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
         return 0  # a repeated request
     had_traits = int(bool(worker.traits))
     _erase_staged_rows(worker, remove_judgements)
-    PlatformIdentity.objects.filter(worker=worker).delete()
+    identities = PlatformIdentity.objects.filter(worker=worker)
+    erase_labels(worker.project, list(identities.values_list("external_id", flat=True)))
+    identities.delete()
     PlatformEvent.objects.filter(worker=worker).delete()
     JudgementNote.objects.filter(judgement__worker=worker).delete()
     WorkerExclusion.objects.filter(worker=worker).update(reason="")

@@ -20,6 +20,7 @@ from annotation.models import (
     Project,
     Worker,
 )
+from annotation.services.participation.worker_invitations import erase_labels
 from annotation.services.privacy.erasure import truncate_wal
 from annotation.services.projects import audit
 from annotation.storage import event_log
@@ -62,6 +63,7 @@ def erase_worker_data(project: Project) -> ErasedCounts:
     Works in batches: if the process is killed, the next run erases the rest.
     """
     workers = Worker.objects.filter(project=project)
+    erase_labels(project)
     _in_batches(PlatformEvent.objects.filter(project=project), _delete)  # they hold the platform's session IDs
     erased = ErasedCounts(
         notes=_in_batches(JudgementNote.objects.filter(judgement__project=project), _delete),

@@ -9,8 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from annotation.forms.gold import GoldForm
-from annotation.forms.preparation import ComprehensionForm, PracticeForm, PreparationForm
+from annotation.forms.preparation import ComprehensionForm, GoldForm, PracticeForm, PreparationForm
 from annotation.http.access import Role, get_worker, members_only
 from annotation.models import Preparation, Project, Worker
 from annotation.services.participation.passport import get_passport
