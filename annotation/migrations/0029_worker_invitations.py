@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0027_gold_pairs'),
+        ('annotation', '0028_two_factor'),
     ]
 
     operations = [
