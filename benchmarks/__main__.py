@@ -15,6 +15,7 @@ MODULES = (
     "benchmarks.coverage",
     "benchmarks.stability",
     "benchmarks.people",
+    "benchmarks.planning.suggestions",
     "benchmarks.speed",
     "benchmarks.streaming",
     "benchmarks.server.large_study",

@@ -166,6 +166,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
     ("POST", "projects/<slug:slug>/new-argument/"): MEMBERS,  # writes nothing
     ("GET", "projects/<slug:slug>/reliability/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/suggestions/"): MEMBERS,
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
     ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/"): MEMBERS,

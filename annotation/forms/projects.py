@@ -25,12 +25,12 @@ NUMBERS = [
     "redundancy",
     "answers_wanted",
     "repeat_share",
-    "random_share",
     "attention_checks",
     "lease_minutes",
     "pairs_ahead",
     "update_batch",
 ]
+SUGGESTION_NUMBERS = ["top_k", "random_share"]
 RETENTION = "retention_days"
 # Texts in Markdown, with a preview on the settings page.
 MARKDOWN_TEXTS = ("instructions", "consent", "thanks", "example_explanation")
@@ -92,6 +92,8 @@ class ProjectForm(forms.ModelForm):
             "ranking_public",
             "pairs",
             *NUMBERS,
+            "suggestions",
+            *SUGGESTION_NUMBERS,
             RETENTION,
         ]
         widgets = {
@@ -112,7 +114,7 @@ class ProjectForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in (*NUMBERS, RETENTION):
+        for name in (*NUMBERS, *SUGGESTION_NUMBERS, RETENTION):
             self.fields[name] = _integer_field(name)
         for name in self.instance.plain_texts:
             self.fields[name].help_text = f"{self.fields[name].help_text} {PLAIN_TEXT_NOTE}"
@@ -142,6 +144,11 @@ class ProjectForm(forms.ModelForm):
                 "",
             ),
             (_("Pairs and quotas"), ["pairs", *NUMBERS], ""),
+            (
+                _("Suggested pairs"),
+                ["suggestions", *SUGGESTION_NUMBERS],
+                _("Which pair a worker gets next, once the study has a model."),
+            ),
             (_("Data retention"), [RETENTION], ""),
         ]
         for legend, names, text in parts:

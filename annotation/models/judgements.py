@@ -4,7 +4,7 @@ import uuid
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.items import Item
@@ -216,17 +216,6 @@ class ImportedDetails(models.Model):
         return f"details of {self.judgement_id}"
 
 
-class SuggestionQuerySet(models.QuerySet["Suggestion"]):
-    def fresh_for(self, worker: Worker) -> "SuggestionQuerySet":
-        """Suggestions for this worker or for all, of active items and pairs that are new to this worker."""
-        issued = Assignment.objects.filter(worker=worker, item_lo=OuterRef("item_lo"), item_hi=OuterRef("item_hi"))
-        for_worker = self.filter(Q(worker=worker) | Q(worker=None), project=worker.project_id)
-        return for_worker.filter(~Exists(issued), item_lo__active=True, item_hi__active=True)
-
-    def best_first(self) -> "SuggestionQuerySet":
-        return self.order_by("-gain", "pk")
-
-
 class Suggestion(models.Model):
     """An informative pair for the model. The modelling app writes these rows; pair selection reads them."""
 
@@ -234,17 +223,18 @@ class Suggestion(models.Model):
     worker = models.ForeignKey("annotation.Worker", null=True, blank=True, on_delete=models.CASCADE)
     item_lo = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
     item_hi = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
-    gain = models.FloatField()
+    gain = models.FloatField(help_text=_("What an answer would teach per second; for a random pair it is about 1."))
+    issued = models.PositiveIntegerField(
+        default=0, help_text=_("How often workers got it. Suggestions that few workers got come first.")
+    )
     created_at = models.DateTimeField(auto_now_add=True)
-
-    objects = SuggestionQuerySet.as_manager()
 
     class Meta:
         verbose_name, verbose_name_plural = "suggested pair", "suggested pairs"
         constraints = [
             models.CheckConstraint(condition=Q(item_lo__lt=F("item_hi")), name="suggestion_canonical_order"),
         ]
-        indexes = [models.Index(fields=["project", "-gain"], name="suggestion_best_first")]
+        indexes = [models.Index(fields=["project", "issued", "-gain"], name="suggestion_best_first")]
 
     def __str__(self) -> str:
         return f"{self.item_lo_id} against {self.item_hi_id}"

@@ -39,6 +39,13 @@ class Project(models.Model):
         PAUSED = "paused", _("paused")
         CLOSED = "closed", _("closed")
 
+    class Suggestions(models.TextChoices):
+        NONE = "none", _("none, or those that the API sets")
+        ORDER = "order", _("for the consensus order of all items")
+        TOP = "top", _("for the top items")
+        PERSONAL = "personal", _("for each worker's own preferences")
+        COVERAGE = "coverage", _("for new and little judged items")
+
     class Pairs(models.TextChoices):
         WITHIN_GROUP = "group", _("two items of the same group")
         ANY = "any", _("any two items")
@@ -107,11 +114,27 @@ class Project(models.Model):
             "From 0 to 50. This share of pairs is shown again with the sides swapped, to measure self-consistency."
         ),
     )
+    suggestions = models.CharField(
+        _("pairs that the model suggests"),
+        max_length=10,
+        choices=Suggestions.choices,
+        default=Suggestions.ORDER,
+        help_text=_("After each update the model suggests the pairs whose answers would teach most for this purpose."),
+    )
     random_share = models.PositiveIntegerField(
         _("random pairs (%)"),
-        default=50,
+        default=20,
         validators=[MaxValueValidator(100)],
-        help_text=_("From 0 to 100. The other pairs follow the model's suggestions, if there are any."),
+        help_text=_(
+            "From 0 to 100. The other pairs follow the model's suggestions, if there are any. Keep a share of random "
+            "pairs: reliability is computed from them."
+        ),
+    )
+    top_k = models.PositiveIntegerField(
+        _("items at the top that matter"),
+        default=5,
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text=_("From 1 to 1,000. Suggestions for the top items are about this many."),
     )
     attention_checks = models.PositiveSmallIntegerField(
         _("attention checks per worker"),
@@ -203,6 +226,11 @@ class Project(models.Model):
             models.CheckConstraint(condition=Q(update_batch__gte=1), name="project_update_batch"),
             models.CheckConstraint(condition=Q(repeat_share__lte=50), name="project_repeat_share"),
             models.CheckConstraint(condition=Q(random_share__lte=100), name="project_random_share"),
+            models.CheckConstraint(
+                condition=Q(suggestions__in=["none", "order", "top", "personal", "coverage"]),
+                name="project_suggestions",
+            ),
+            models.CheckConstraint(condition=Q(top_k__range=(1, 1000)), name="project_top_k"),
             models.CheckConstraint(condition=Q(direction__in=["ltr", "rtl"]), name="project_direction"),
         ]
 

@@ -5,7 +5,7 @@ from annotation.services.exclusion import exclude_worker, include_worker, suspen
 from annotation.services.invitations import accept, accept_with_new_account, find_invitation, invite, withdraw
 from annotation.services.judging import Receipt, record_judgement, retract, to_canonical
 from annotation.services.pairs.leasing import add_load, lease_pairs
-from annotation.services.pairs.selection import replace_suggestions
+from annotation.services.pairs.selection import replace_suggestions, write_suggestions
 from annotation.services.participation.enrolment import (
     continue_judging,
     digest_return_code,
@@ -49,4 +49,5 @@ __all__ = [
     "suspend_worker",
     "to_canonical",
     "withdraw",
+    "write_suggestions",
 ]

@@ -5,7 +5,18 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from annotation.models import Arm, AuditEntry, EventHead, Item, Membership, Preparation, Project, Recruitment, User
+from annotation.models import (
+    Arm,
+    AuditEntry,
+    EventHead,
+    Item,
+    Membership,
+    Preparation,
+    Project,
+    Recruitment,
+    Suggestion,
+    User,
+)
 from annotation.services.participation import passport
 from annotation.storage import event_log, queries
 
@@ -37,6 +48,8 @@ def change_project(*, project: Project, user: User | None, changes: dict[str, An
     project.save(update_fields=[*old, "plain_texts"])
     if changes.get("state") == Project.State.OPEN and "state" in old:
         passport.freeze(project)
+    if "suggestions" in old:
+        Suggestion.objects.filter(project=project).delete()  # they were for another purpose
     if "model_settings" in old:
         event_log.raise_inputs_revision(project.pk)
     audit(project, user, "changed settings", {name: [old[name], changes[name]] for name in old})

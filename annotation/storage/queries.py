@@ -210,6 +210,15 @@ SELECT item, COUNT(*) FROM (
 ) AS issued GROUP BY item
 """
 ANY_SUGGESTION = "SELECT 1 FROM annotation_suggestion WHERE project_id = %s LIMIT 1"
+SUGGESTIONS = """
+SELECT s.id, s.item_lo_id, s.item_hi_id FROM annotation_suggestion s
+WHERE s.project_id = %s AND (s.worker_id IS NULL OR s.worker_id = %s) AND NOT EXISTS (
+    SELECT 1 FROM annotation_assignment a
+    WHERE a.worker_id = %s AND a.item_lo_id = s.item_lo_id AND a.item_hi_id = s.item_hi_id
+)
+ORDER BY s.worker_id IS NULL, s.issued, s.gain DESC, s.id LIMIT %s
+"""
+COUNT_SUGGESTION = "UPDATE annotation_suggestion SET issued = issued + 1 WHERE id = %s"
 ISSUED = "SELECT item_lo_id, item_hi_id, slot, worker_id FROM annotation_assignment WHERE "
 ISSUED_IN_PROJECT = ISSUED + "project_id = %s"
 ISSUED_WITH_ITEM = ISSUED + "item_lo_id = %s UNION ALL " + ISSUED + "item_hi_id = %s"  # each half has an index
@@ -221,6 +230,9 @@ WHERE project_id = %s AND closed_at IS NULL AND slot IS NOT NULL AND (expires_at
 LATEST_PAIRS = """
 SELECT item_lo_id, item_hi_id FROM annotation_assignment
 WHERE worker_id = %s AND purpose <> 'again' ORDER BY id DESC LIMIT %s
+"""
+IMPORTED_PAIRS = """
+SELECT item_lo_id, item_hi_id FROM annotation_judgement WHERE worker_id = %s AND assignment_id IS NULL
 """
 LOCK_PROJECT = "SELECT id FROM annotation_project WHERE id = %s"
 
@@ -238,6 +250,20 @@ def loads_in_slots(project: Project, slots: range) -> list[tuple[int, int]]:
 
 def has_suggestions(project: Project) -> bool:
     return bool(fetch_rows(ANY_SUGGESTION, project.pk))
+
+
+def suggested_pairs(worker: Worker, limit: int) -> list[tuple[int, int, int]]:
+    """Primary key and items of the suggestions for this worker or for all, without the pairs that the worker has had.
+
+    The worker's own come first, then those that were issued least often, the largest gain first.
+    """
+    return fetch_rows(SUGGESTIONS, worker.project_id, worker.pk, worker.pk, limit)
+
+
+def count_suggestions(suggestions: list[int]) -> None:
+    """Count these suggestions as issued once more."""
+    with connection.cursor() as cursor:
+        cursor.executemany(COUNT_SUGGESTION, [(pk,) for pk in sorted(suggestions)])
 
 
 def issued_pairs(project: Project) -> list[IssuedPair]:
@@ -258,6 +284,11 @@ def issued_pair(lo: int, hi: int) -> list[IssuedPair]:
 def latest_pairs(worker: Worker, count: int) -> list[tuple[int, int]]:
     """The pairs last leased to this worker, newest first; a pair reissued after an undo counts once."""
     return fetch_rows(LATEST_PAIRS, worker.pk, count)
+
+
+def imported_pairs(worker: Worker) -> set[tuple[int, int]]:
+    """The pairs that this worker judged without a lease: imported or simulated judgements."""
+    return set(fetch_rows(IMPORTED_PAIRS, worker.pk))
 
 
 def expired_leases(project: Project, now: datetime) -> list[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""Navigation of a study: four groups of pages, of which a user sees those that their role may open."""
+"""Navigation of a study: five groups of pages, of which a user sees those that their role may open."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,12 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
                 Role.OWNER,
                 also=("annotation:project_copy", "annotation:project_delete", "annotation:questions"),
             ),
+        ],
+    ),
+    (
+        _("Plan"),
+        [
+            PageEntry("modelling:suggestions", _("Suggested pairs")),
         ],
     ),
     (

@@ -14,7 +14,7 @@ from modelling.dashboards.common.figures import Figure, FigureTable, axis, rank_
 from modelling.dashboards.item import MAX_NEIGHBOURS, Neighbour, most_similar
 from modelling.features.traits import list_choices
 from modelling.models import ConsensusScore, ModelSnapshot
-from modelling.training.information_gain import expected_information
+from modelling.planning.information import expected_information
 from modelling.training.ranking import Z_95, rank_items, relative_sd
 from modelling.training.snapshots import FittedModel, load_fitted_model
 

@@ -27,7 +27,7 @@ class Ranking:
 
 def rank_items(mean: Floats, cov: Floats, rng: np.random.Generator) -> Ranking:
     """Rank by the mean, with intervals from samples of N(mean, cov)."""
-    return rank_samples(mean, mean + rng.standard_normal((SAMPLES, len(mean))) @ _square_root(cov).T)
+    return rank_samples(mean, mean + rng.standard_normal((SAMPLES, len(mean))) @ square_root(cov).T)
 
 
 def rank_samples(mean: Floats, samples: Floats) -> Ranking:
@@ -59,7 +59,7 @@ def ranks(scores: Floats) -> Ints:
     return result
 
 
-def _square_root(cov: Floats) -> Floats:
+def square_root(cov: Floats) -> Floats:
     """R with R R^T = cov, by Cholesky, or by an eigendecomposition if the covariance is singular."""
     regularised = cov.copy()
     regularised[np.diag_indices_from(regularised)] += JITTER

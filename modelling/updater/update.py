@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Max
@@ -10,6 +11,8 @@ from django.db.models import Max
 from annotation.models import Project
 from annotation.storage import fault_injection
 from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
+from modelling.planning.live_gain import measure_new_pairs
+from modelling.planning.suggestions import refresh_suggestions
 from modelling.training.evaluation.scoreboard import MetricSums, score_predictions, scoreboard_entries
 from modelling.training.inputs import (
     IN_MEMORY,
@@ -89,7 +92,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     settings, parent = ModelSettings.from_dict(project.model_settings), current_snapshot(project)
     rows = UpdateRows(project.pk, next_number(project), fence=lambda: extend(state))
     rows.discard()
-    stepped, predictions = step_from(parent, read, settings, timer, progress)
+    stepped, predictions, pairing = step_from(parent, read, settings, timer, progress)
     source: InputDelta | InputSummary
     if stepped:
         source, trained = stepped
@@ -104,6 +107,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     timer("learning")
     fault_injection.maybe_fail("after_fit")
     snapshot = build_snapshot(source, settings, trained.fitted, parent)
+    snapshot.diagnostics["pairing"] = pairing
     scores = compute_scores(trained.fitted, settings.seed)
     snapshot.project = project
     timer("ranking")
@@ -117,6 +121,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     publish(state, snapshot, scores, predictions, read)
     trained.fitted.store.written(rows.number)
     fault_injection.maybe_fail("after_publish")
+    refresh_suggestions(snapshot, trained.fitted)
     cache_training_state(snapshot, trained)
     clean_up_versions(project)
     return snapshot
@@ -128,24 +133,25 @@ def step_from(
     settings: ModelSettings,
     timer: "StageTimer",
     progress: ProgressReporter,
-) -> tuple[tuple[InputDelta, TrainingState] | None, dict[str, MetricSums]]:
+) -> tuple[tuple[InputDelta, TrainingState] | None, dict[str, MetricSums], dict[str, Any]]:
     """What changed since the parent version and the state after a step; None if a refit is needed.
 
-    Also how well the parent predicted the new labels.
+    Also how well the parent predicted the new labels, and how much their pairs taught by policy.
     """
-    known, predictions = load_training_state(parent), dict[str, MetricSums]()
+    known, predictions, pairing = load_training_state(parent), dict[str, MetricSums](), dict[str, Any]()
     if parent is None or known is None:
-        return None, predictions
+        return None, predictions, pairing
     try:
         delta = read_delta(parent, read, known.fitted.item_ids, known.fitted.worker_ids)
         timer("reading")
         predictions = score_predictions(known.fitted, known.baselines, delta)
+        pairing = measure_new_pairs(known.fitted, parent.project, parent.last_sequence, read.sequence)
         timer("predicting")
         if can_step(parent, read, delta.counts.included, settings):
-            return (delta, known.advance(delta, progress)), predictions
+            return (delta, known.advance(delta, progress)), predictions, pairing
     except array_store.DamagedArrays as damage:
         log.warning("fitting again: %s", damage, extra={"project": parent.project.slug})
-    return None, predictions
+    return None, predictions, pairing
 
 
 class StageTimer:

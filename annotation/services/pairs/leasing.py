@@ -93,6 +93,8 @@ def _select_and_issue(worker: Worker, wanted: int, rng: Random) -> bool:
     selections = [selection for _ in range(missing) if (selection := selector.select())]
     if selections:
         _issue(worker, selections)
+        if selector.used_suggestions:
+            queries.count_suggestions(selector.used_suggestions)
     return bool(selections)
 
 

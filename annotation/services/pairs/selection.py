@@ -1,14 +1,16 @@
 """Pair selection: which items can be paired, and which pair a worker gets next.
 
-The next pair is a planned repeat, a suggestion of the model, or one of the least judged pairs. Each selection
-records its policy and its propensity (the probability with which the policy chose the pair). For variety, items that
-the worker has just seen rest, as long as the study has enough others.
+The next pair is a planned repeat, a suggestion of the model, or a pair chosen by chance: one of the least judged pairs,
+or, beside suggestions, any pair, because how often an item was suggested depends on the answers. Each selection records
+its policy and its propensity (the probability with which the policy chose the pair). For variety, items that the worker
+has just seen rest, as long as the study has enough others.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from random import Random
 from typing import Any
@@ -24,12 +26,16 @@ from annotation.storage import queries
 from annotation.storage.queries import IssuedPair
 
 QUICK_TRIES = 3
+SUGGESTION_TRIES = 1000  # suggestions among which a worker's next one is looked for
 SUGGESTION_BATCH = 500  # rows per INSERT
 SAMPLED_ITEMS = 100  # from which a preview takes its pairs
 REPEAT_AFTER = 5  # judgements between a pair and its planned repeat
 # An item appears in at most MAX_APPEARANCES of VARIETY_WINDOW consecutive pairs of a worker.
 VARIETY_WINDOW = 10
 MAX_APPEARANCES = 3
+
+# Policies, as stored with each assignment.
+SUGGESTED, RANDOM, LEAST_JUDGED = "suggested", "random", "least-judged"
 
 Selection = dict[str, Any]  # the fields of an Assignment that pair selection decides
 
@@ -65,7 +71,9 @@ class PairSelector:
         self.group = {pk: group if within else "" for pk, group, _load in items}
         self.load = {pk: load for pk, _group, load in items}
         self.has_suggestions = queries.has_suggestions(self.project)
+        self.used_suggestions: list[int] = []
         self.recent = queries.latest_pairs(worker, VARIETY_WINDOW - 1)
+        self.imported = queries.imported_pairs(worker)
         self.selected: list[IssuedPair] = []
         self.exhausted = False  # whether a search of every pair found none
         self.members: dict[str, list[int]] = {}
@@ -86,15 +94,22 @@ class PairSelector:
     def _select(self) -> Selection | None:
         if self._with_probability(self.project.repeat_share) and (repeat := self._repeat()):
             return repeat
-        if self.has_suggestions and not self._with_probability(self.design.random_share):
-            suggested = self._suggested()
-            if suggested is not None:
-                return suggested
-        pair = None if self.exhausted else self._least_judged_pair()
-        self.exhausted = pair is None
+        if self.exhausted:
+            return None
+        if self.has_suggestions:
+            by_chance = self._with_probability(self.design.random_share)
+            selection = (None if by_chance else self._suggested()) or self._by_chance(RANDOM)
+            if selection is not None:
+                return selection
+        selection = self._by_chance(LEAST_JUDGED)
+        self.exhausted = selection is None
+        return selection
+
+    def _by_chance(self, policy: str) -> Selection | None:
+        pair = self._least_judged_pair() if policy == LEAST_JUDGED else self._sample_pair(least_judged=False)
         if pair is None:
             return None
-        return {**self._in_free_slot(pair.lo, pair.hi), "policy": "least-judged", "propensity": pair.propensity}
+        return {**self._in_free_slot(pair.lo, pair.hi), "policy": policy, "propensity": pair.propensity}
 
     def count_free_slots(self) -> int:
         """About how often pairs can still be issued to workers with this design."""
@@ -141,18 +156,25 @@ class PairSelector:
         why = {"policy": "repeat", "propensity": 1 / len(able), "purpose": Assignment.Purpose.REPEAT, "slot": None}
         return {"item_lo_id": lo, "item_hi_id": hi, "lo_is_left": not lo_was_left, "round": round_ + 1, **why}
 
+    @cached_property
+    def _suggestions(self) -> list[tuple[int, int, int]]:
+        """Primary key and items of the suggestions that fit the worker's design."""
+        rows = queries.suggested_pairs(self.worker, SUGGESTION_TRIES)
+        return [row for row in rows if row[1] in self.group and self.group[row[1]] == self.group.get(row[2])]
+
     def _suggested(self) -> Selection | None:
-        """The suggestion with the highest gain that is new to this worker and has a free slot."""
-        resting = self._resting()[0]
-        fresh = Suggestion.objects.fresh_for(self.worker).exclude(item_lo__in=resting).exclude(item_hi__in=resting)
-        if self.design.arm:  # the model suggests pairs of all items
-            fresh = fresh.filter(item_lo__in=self.design.items, item_hi__in=self.design.items)
-        for suggestion in fresh.best_first()[:QUICK_TRIES]:
-            lo, hi = suggestion.item_lo_id, suggestion.item_hi_id
+        """The first suggestion with a free slot whose items do not rest."""
+        resting, tried = self._resting()[0], 0
+        for pk, lo, hi in self._suggestions:
+            if lo in resting or hi in resting or self._is_selected(lo, hi) or (lo, hi) in self.imported:
+                continue
             selection = self._in_free_slot(lo, hi)
-            same_group = self.group.get(lo) == self.group.get(hi)
-            if selection["slot"] is not None and same_group and not self._is_selected(lo, hi):
-                return {**selection, "policy": "suggested", "propensity": None}
+            if selection["slot"] is not None:
+                self.used_suggestions.append(pk)
+                return {**selection, "policy": SUGGESTED, "propensity": None}
+            tried += 1
+            if tried == QUICK_TRIES:
+                break
         return None
 
     def _is_selected(self, lo: int, hi: int) -> bool:
@@ -160,23 +182,28 @@ class PairSelector:
 
     def _least_judged_pair(self) -> Pair | None:
         """Sample from the least judged items; where those have no partner left, search every pair."""
-        steps = self._resting()
-        able = {item: load for item, load in self.load.items() if item not in steps[0]}
-        fewest = min(able.values(), default=0)
-        firsts = [item for item, load in able.items() if load == fewest]
-        sampled = sample_pair(firsts, lambda item: self._partners(item, steps[0]), self.rng, QUICK_TRIES)
+        sampled = self._sample_pair(least_judged=True)
         if sampled is not None:
             return sampled
-        candidates = self._candidates()
+        candidates, steps = self._candidates(), self._resting()
         found = (search_pair([c for c in candidates if c.item not in resting], self.rng) for resting in steps)
         return next((pair for pair in found if pair is not None), None)
 
+    def _sample_pair(self, *, least_judged: bool) -> Pair | None:
+        """A random item with a random partner, of all items or of the least judged; None if a few tries found none."""
+        resting = self._resting()[0]
+
+        def choose_from(items: list[int]) -> list[int]:
+            fewest = min((self.load[item] for item in items), default=0)
+            return [item for item in items if self.load[item] == fewest] if least_judged else items
+
+        firsts = choose_from([item for item in self.load if item not in resting])
+        return sample_pair(firsts, lambda item: choose_from(self._partners(item, resting)), self.rng, QUICK_TRIES)
+
     def _partners(self, item: int, resting: AbstractSet[int]) -> list[int]:
-        """The least judged items that may still be paired with this one."""
+        """The items that may still be paired with this one."""
         excluded = self._excluded(queries.issued_pairs_with(item)).get(item, set()) | resting
-        able = [other for other in self.members[self.group[item]] if other != item and other not in excluded]
-        fewest = min((self.load[other] for other in able), default=0)
-        return [other for other in able if self.load[other] == fewest]
+        return [other for other in self.members[self.group[item]] if other != item and other not in excluded]
 
     def _candidates(self) -> list[Candidate]:
         """Every active item. Slow, but needed only near the end of a study, when few pairs are left."""
@@ -188,7 +215,7 @@ class PairSelector:
 
     def _excluded(self, issued: list[IssuedPair]) -> dict[int, set[int]]:
         """For each item, its partners in pairs that this worker has had or that have no free slot."""
-        taken, own = Counter[tuple[int, int]](), set[tuple[int, int]]()
+        taken, own = Counter[tuple[int, int]](), set(self.imported)
         for lo, hi, slot, worker in [*issued, *self.selected]:
             taken[lo, hi] += self.design.contains(slot)
             if worker == self.worker.pk:
@@ -304,6 +331,12 @@ def find_sample_pairs(design: Design, limit: int) -> list[tuple[Item, Item]]:
 @transaction.atomic
 def replace_suggestions(*, project: Project, user: User | None, suggestions: Sequence[Suggestion]) -> None:
     """Replace all suggested pairs of the project."""
+    write_suggestions(project=project, suggestions=suggestions)
+    audit(project, user, "replaced the suggested pairs", {"pairs": len(suggestions)})
+
+
+@transaction.atomic
+def write_suggestions(*, project: Project, suggestions: Sequence[Suggestion]) -> None:
+    """Replace all suggested pairs without an audit entry: the model does so after every update."""
     Suggestion.objects.filter(project=project).delete()
     Suggestion.objects.bulk_create(suggestions, batch_size=SUGGESTION_BATCH)
-    audit(project, user, "replaced the suggested pairs", {"pairs": len(suggestions)})

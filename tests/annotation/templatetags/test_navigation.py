@@ -1,4 +1,4 @@
-"""The four groups of a study's pages, by role and by page."""
+"""The five groups of a study's pages, by role and by page."""
 
 import re
 from collections.abc import Callable
@@ -20,9 +20,9 @@ def navigation(client: Client, path: str) -> list[str]:
     return [f"{label}*" if current else label for current, label in links]
 
 
-def test_owners_see_four_groups_and_the_pages_of_the_current_one(project: Project, owner: User, log_in: LogIn) -> None:
+def test_owners_see_five_groups_and_the_pages_of_the_current_one(project: Project, owner: User, log_in: LogIn) -> None:
     assert navigation(log_in(owner), "") == [
-        "Collect*", "Results", "Model", "Share",
+        "Collect*", "Plan", "Results", "Model", "Share",
         "Overview*", "Progress", "Items", "Link for workers", "Recruitment", "Preparation", "Arms",
         "Participants", "Passport", "Settings",
     ]  # fmt: skip
@@ -31,9 +31,9 @@ def test_owners_see_four_groups_and_the_pages_of_the_current_one(project: Projec
 def test_viewers_see_only_pages_that_they_may_open(project: Project, viewer: User, log_in: LogIn) -> None:
     client = log_in(viewer)
     assert navigation(client, "link/") == [
-        "Collect*", "Results", "Model", "Overview", "Progress", "Items", "Link for workers*", "Passport",
+        "Collect*", "Plan", "Results", "Model", "Overview", "Progress", "Items", "Link for workers*", "Passport",
     ]  # fmt: skip
-    assert navigation(client, "model/") == ["Collect", "Results", "Model*"]
+    assert navigation(client, "model/") == ["Collect", "Plan", "Results", "Model*"]
 
 
 @pytest.mark.parametrize(

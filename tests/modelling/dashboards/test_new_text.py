@@ -13,7 +13,7 @@ from modelling.dashboards.common.figures import rank_axis
 from modelling.dashboards.new_text import new_text_page
 from modelling.dashboards.pairs import pairs_page
 from modelling.models import ModelSnapshot
-from modelling.training.information_gain import expected_information
+from modelling.planning.information import expected_information
 from modelling.training.snapshots import FittedModel
 from modelling.web.forms.queries import PairsForm
 

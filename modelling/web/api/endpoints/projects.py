@@ -35,6 +35,7 @@ BY_AGE = Order("created", ("pk",))
 DEFAULT_QUESTION = Project._meta.get_field("question").default
 State = Annotated[Project.State, enum_schema(Project.State)]
 Pairs = Annotated[Project.Pairs, enum_schema(Project.Pairs)]
+Suggestions = Annotated[Project.Suggestions, enum_schema(Project.Suggestions)]
 Kind = Annotated[QuestionKind, enum_schema(QuestionKind)]
 Choice = Annotated[str, Field(min_length=1, max_length=200, pattern=NOT_BLANK)]
 
@@ -81,7 +82,9 @@ class ProjectCreate(RequestSchema):
     judgements_per_worker: Annotated[StrictInt, Field(ge=1, le=5000)] = 40
     redundancy: Annotated[StrictInt, Field(ge=1, le=1000, description="Workers per pair.")] = 3
     repeat_share: Annotated[StrictInt, Field(ge=0, le=50, description="Percent.")] = 0
-    random_share: Annotated[StrictInt, Field(ge=0, le=100, description="Percent.")] = 50
+    suggestions: Annotated[Suggestions, Field(description="Purpose of suggested pairs.")] = Project.Suggestions.ORDER
+    random_share: Annotated[StrictInt, Field(ge=0, le=100, description="Percent of pairs beside suggestions.")] = 20
+    top_k: Annotated[StrictInt, Field(ge=1, le=1000, description="Items at the top that matter.")] = 5
     lease_minutes: Annotated[StrictInt, Field(ge=1, le=1440)] = 30
     pairs_ahead: Annotated[StrictInt, Field(ge=1, le=20, description="Pairs leased to a worker at a time.")] = 5
     update_batch: Annotated[StrictInt, Field(ge=1, le=100_000)] = 10
@@ -121,7 +124,9 @@ class ProjectResponse(ResponseSchema):
     judgements_per_worker: int
     redundancy: int
     repeat_share: int
+    suggestions: Suggestions
     random_share: int
+    top_k: int
     lease_minutes: int
     pairs_ahead: int
     update_batch: int

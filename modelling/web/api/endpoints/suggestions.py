@@ -26,7 +26,7 @@ class SuggestionCreate(RequestSchema):
     a: Annotated[Key, Field(examples=["cat-1"])]
     b: Annotated[Key, Field(examples=["cat-2"])]
     worker: Annotated[Code | None, Field(description="Only for this worker.")] = None
-    gain: Annotated[FiniteFloat, Field(description="Expected information; the largest is used first.")]
+    gain: Annotated[FiniteFloat, Field(description="Of pairs issued equally often the largest is used first.")]
 
 
 class SuggestionsReplace(RequestSchema):
@@ -49,7 +49,7 @@ class SuggestionsResponse(ResponseSchema):
     "/projects/{slug}/suggestions", auth=read_access, response=Page[SuggestionResponse], summary="List suggestions"
 )
 def list_suggestions(request: ApiRequest, slug: Slug, query: Query[ListQuery]) -> Any:
-    """Suggested pairs, which workers get first; largest gain first."""
+    """Suggested pairs, largest gain first. Workers get those first that were issued least often."""
     rows = Suggestion.objects.filter(project=get_project(request, slug)).select_related("worker", "item_lo", "item_hi")
     return paginate(rows, BEST_FIRST, query, suggestion_response)
 
@@ -58,7 +58,10 @@ def list_suggestions(request: ApiRequest, slug: Slug, query: Query[ListQuery]) -
     "/projects/{slug}/suggestions", auth=write_access, response=SuggestionsResponse, summary="Replace the suggestions"
 )
 def put_suggestions(request: ApiRequest, slug: Slug, new: SuggestionsReplace) -> Any:
-    """Replaces all suggestions; an empty list removes them."""
+    """Replaces all suggestions; an empty list removes them.
+
+    The model replaces them after its next update, unless the study's `suggestions` is `none`.
+    """
     project = get_project(request, slug, Role.ANALYST)
     rows = _rows(project, new.suggestions)
     services.replace_suggestions(project=project, user=request.user, suggestions=rows)

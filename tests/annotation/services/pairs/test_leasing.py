@@ -25,7 +25,7 @@ from tests.conftest import make_items
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 QUERIES = 12  # queries per answer
-QUERIES_WITH_LEASES = 32  # queries per answer that also leases pairs
+QUERIES_WITH_LEASES = 33  # queries per answer that also leases pairs
 
 
 def pairs_of(leases: list[Assignment]) -> list[tuple[int, int]]:
@@ -233,26 +233,6 @@ def test_planned_repeats_occur_once_with_sides_swapped(project: Project, judge: 
         assert repeat.lo_is_left is not first.lo_is_left
         assert repeat.round == 2
     assert Counter(pairs_of(list(repeats))).most_common(1)[0][1] == 1
-
-
-def test_suggestions_are_used_except_for_the_random_share(project: Project) -> None:
-    make_items(project, [f"Birds, {n}." for n in range(40)], "birds")
-    lo, hi = Item.objects.filter(group="birds").order_by("-pk")[:2][::-1]
-    Project.objects.update(random_share=50, redundancy=1000)
-    Suggestion.objects.create(project=project, item_lo=lo, item_hi=hi, gain=1.0)
-    policies: Counter[str] = Counter()
-    for seed in range(40):
-        worker = services.enrol(project=Project.objects.get(pk=project.pk))
-        policies[lease_pairs(worker=worker, rng=Random(seed))[0].policy] += 1
-    assert 8 <= policies["suggested"] <= 32
-    assert policies["least-judged"] == 40 - policies["suggested"]
-
-
-def test_a_suggestion_is_not_issued_to_a_worker_who_has_had_the_pair(worker: Worker, rng: Random) -> None:
-    first = lease_pairs(worker=worker, rng=rng)[0]
-    pair = {"item_lo": first.item_lo, "item_hi": first.item_hi}
-    Suggestion.objects.create(project=worker.project, gain=9.0, **pair)
-    assert not Suggestion.objects.fresh_for(worker).exists()
 
 
 def test_a_retracted_pair_is_reissued_first_in_the_same_slot(

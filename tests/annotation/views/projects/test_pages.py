@@ -26,6 +26,8 @@ FORM = {
     "judgements_per_worker": "5",
     "redundancy": "3",
     "repeat_share": "0",
+    "suggestions": "order",
+    "top_k": "5",
     "random_share": "50",
     "answers_wanted": "0",
     "retention_days": "0",

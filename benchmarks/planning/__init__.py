@@ -1,0 +1,1 @@
+"""Benchmarks of planning: suggested pairs, the stop rule, claims, and checks of workers and reliability."""

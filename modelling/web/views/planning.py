@@ -1,0 +1,12 @@
+"""Pages for planning: suggested pairs."""
+
+from django.http import HttpRequest
+
+from modelling.dashboards.common.freshness import Freshness
+from modelling.dashboards.planning.suggestions import suggestions_page
+from modelling.web.views.dashboard import Context, dashboard
+
+
+@dashboard("planning/suggestions.html")
+def suggestions(request: HttpRequest, freshness: Freshness) -> Context:
+    return {"page": suggestions_page(freshness.project)}
