@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0028_two_factor'),
+        ('annotation', '0029_worker_invitations'),
     ]
 
     operations = [
