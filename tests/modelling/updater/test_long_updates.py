@@ -59,11 +59,13 @@ def test_other_projects_are_updated_while_a_long_update_runs(
     project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second project that takes long waits for the first; short ones do not."""
-    small, waiting, finish = make_study("small", all_pairs(2)), make_study("waiting", all_pairs(2)), threading.Event()
+    small, waiting = make_study("small", all_pairs(2)), make_study("waiting", all_pairs(2))
+    begun, finish = threading.Event(), threading.Event()
     started: list[tuple[LeasedRow, tuple[str, ...]]] = []
 
     def child(row: LeasedRow, arguments: tuple[str, ...]) -> None:
         started.append((row, arguments))
+        begun.set()
         finish.wait(120)
 
     monkeypatch.setattr(long_updates, "run_child", child)
@@ -72,6 +74,7 @@ def test_other_projects_are_updated_while_a_long_update_runs(
     slot = LongUpdates()
     while loop.run_once("one", long_updates=slot).worked:
         pass
+    assert begun.wait(120)
     assert [(row.project, arguments) for row, arguments in started] == [
         (project, ("--project", "pets", "--lease", "one"))
     ]
