@@ -117,7 +117,7 @@ def _labels(crowd: SimulatedCrowd, items: np.ndarray) -> PairwiseLabels:
 
 def recovery(options: argparse.Namespace) -> dict[str, Any]:
     """c: how well the true components are recovered, by their number and the number of labels."""
-    counts = LABEL_COUNTS[1:2] if options.quick else LABEL_COUNTS
+    counts = LABEL_COUNTS[2:] if options.quick else LABEL_COUNTS
     true_counts = TRUE_COMPONENTS[:1] if options.quick else TRUE_COMPONENTS
     out: dict[str, Any] = {}
     for n_components in true_counts:

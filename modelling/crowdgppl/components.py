@@ -8,7 +8,7 @@ the leading directions of A.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
@@ -16,21 +16,25 @@ from scipy.sparse.linalg import eigsh
 
 from .arrays import FloatArray
 from .blocks import padded_size
+from .item_prior import inverse_of
 from .posterior import Posterior
 from .users import Statistics, Visit, times_vector
 
 NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: limits; their total size
 NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the null mean by this many null sds
+MAX_AXIS_TURN = 0.3  # largest turn of an axis of A in one iteration
 MAX_LOG_STEP = 1.5  # largest change of the log of an eigenvalue of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
 SAME_VARIANCE = 1e-2  # eigenvalues nearer than this, relative to the smallest, are equal
 MAX_SPREAD = 0.35  # largest share of the variance along the axes
 MIN_VARIANCE, MAX_VARIANCE = 1e-8, 1e6  # limits of the variance of tastes along a direction
-DOUBT = 1.5  # added to it where the scores show no component
-OVERFIT_MARGIN = 1.15  # the sites respond to overfit axes, which the theory of the correction leaves out
+CERTAIN_SDS = 5.0  # above this many null sds nothing is added to the correction
+DOUBT = 1.5  # added to the correction where the scores show no component
+OVERFIT_MARGIN = 0.9  # of the theory, which counts every item that the labels inform as equally well known
 CLEAR = 0.5  # a component is counted if the squared cosine with its true direction is expected to be above this
-DIRECTION_STEP, MAX_TURN = 6.0, 0.2  # factor of the gradient step; its largest norm relative to that of A
+DIRECTION_STEP, MAX_TURN = 6.0, 0.4  # factor of the gradient step; its largest norm relative to that of A
+TURN_LABELS = 100_000  # between turns of the directions in mini-batches, or one epoch
 SMALL_PROBLEM = 200  # up to this many items all eigenvalues are cheaper than the leading ones
 
 
@@ -50,12 +54,12 @@ def choose_directions(visit: Visit, post: Posterior, limit: int, rng: np.random.
     expected = visit.expected_scores(post)
     M = min(limit, post.n_items)
     excess = visit.excess(post, expected) - shared_excess(post, np.eye(post.n_items), len(visit.batch.users))
-    values, vectors = leading(post.prior.whiten(excess), M)
-    Psi = post.prior.unwhiten(vectors)
+    values, vectors = leading(post.taste_prior.whiten(excess), M)
+    Psi = post.taste_prior.unwhiten(vectors)
     deviation = deviation_from_chance(visit, post, float(values[0]), expected, rng)
     post.n_supported = int(deviation > NULL_SDS)
     doubt = DOUBT if post.consensus else 0.0  # without consensus the components hold it
-    post.caution = doubt * (1.0 - float(np.clip((deviation - 1.0) / NULL_SDS, 0.0, 1.0)))
+    post.caution = doubt * (1.0 - float(np.clip((deviation - 1.0) / (CERTAIN_SDS - 1.0), 0.0, 1.0)))
     information = score_information(visit, Psi)
     least = max(1e-9 * float(information.max(initial=0.0)), 1e-12)  # labels say nothing about a common constant
     size = np.clip(values / np.maximum(information, least), 0.0, 10.0 * post.tau)
@@ -103,7 +107,7 @@ def sampled_eigenvalue(
     for solution, root in zip(visit.solutions, roots, strict=True):
         block = solution.block
         block.add_user_rows(Z, times_vector(root, block.oriented(noise[block.users, : root.shape[1]])))
-    excess = post.prior.whiten(Z.T @ Z - expected)
+    excess = post.taste_prior.whiten(Z.T @ Z - expected)
     if len(excess) > SMALL_PROBLEM:
         return float(leading(excess, 1)[0][0])
     return float(linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1, len(excess) - 1])[0])
@@ -121,17 +125,17 @@ def shared_excess(post: Posterior, X: FloatArray, n_users: float) -> FloatArray:
     return np.asarray((np.outer(total, total @ X) - HX + post.H @ (post.S_t @ HX)) / max(n_users, 1.0))
 
 
-def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, count: int = 0) -> None:
-    """Turn Psi and the variance of A along it towards the gradient of the evidence.
+def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, count: int = 0) -> FloatArray:
+    """Turn Psi and the variance of A along it towards the gradient of the evidence; return the turn (M, M).
 
     `excess` (N, N) is the sum over `n_users` users of 2 d log Z / dA; the step shrinks with the count of refreshes. A
     user's scores have covariance J = (A + n)^-1 with the noise n of their labels, so that (A + n) excess (A + n) / U is
     the part of the users' covariance that A lacks.
     """
-    N, W, D = post.n_items, post.prior.whitened(post.Psi), post.A_M - post.floor * np.eye(post.Psi.shape[1])
-    information = float(np.trace(post.prior.whiten(post.H))) / (N * max(n_users, 1.0))
+    N, W, D = post.n_items, post.taste_prior.whitened(post.Psi), post.A_M - post.floor * np.eye(post.Psi.shape[1])
+    information = float(np.trace(post.taste_prior.whiten(post.H))) / (N * max(n_users, 1.0))
     noise = max(1.0 / max(information, 1e-300) - post.floor - float(np.trace(D)) / N, 0.0)
-    step = both_sides(post.prior.whiten(excess), post.floor + noise, W, D) / max(n_users, 1.0)
+    step = both_sides(post.taste_prior.whiten(excess), post.floor + noise, W, D) / max(n_users, 1.0)
     size = np.sqrt(N * post.floor**2 + 2.0 * post.floor * float(np.trace(D)) + float((D**2).sum()))
     length = DIRECTION_STEP / (1.0 + count)
     length = min(length, MAX_TURN * size / max(float(np.linalg.norm(step)), 1e-300))
@@ -139,7 +143,52 @@ def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, coun
     turned = vectors.T @ W
     A_M = post.floor * np.eye(len(D)) + turned @ D @ turned.T
     kept = float(np.trace(A_M)) / float(np.trace(post.A_M))
-    post.Psi, post.A_M = post.prior.unwhiten(vectors), bounded(A_M / kept, post.floor)  # turning loses no variance
+    post.Psi, post.A_M = (
+        post.taste_prior.unwhiten(vectors),
+        bounded(A_M / kept, post.floor),
+    )  # turning loses no variance
+    post.clear_cache()
+    return np.asarray(turned)
+
+
+class Turning:
+    """Accumulates the gradient of the evidence over mini-batches until it is time to turn the directions."""
+
+    def __init__(self, post: Posterior, n_all: int) -> None:
+        self.n_all, self.free = n_all, 0 < post.Psi.shape[1] < post.n_items
+        self.reset(post)
+
+    def reset(self, post: Posterior) -> None:
+        self.excess, self.n_users, self.n_labels = np.zeros((post.n_items, post.n_items)), 0, 0
+
+    def add(self, visit: Visit, post: Posterior) -> bool:
+        """Add the users of a batch; return whether there are enough labels for a turn."""
+        if not self.free:
+            return False
+        self.excess += visit.excess(post)
+        self.n_users, self.n_labels = self.n_users + len(visit.batch.users), self.n_labels + len(visit.batch)
+        return self.n_labels >= TURN_LABELS
+
+    def turn(self, post: Posterior, stats: Statistics, count: int) -> None:
+        """Turn the directions, and lengthen the axes whose variance the batches since the last turn support.
+
+        `stats` are those of the last batch, scaled to all users.
+        """
+        excess = self.n_all / self.n_users * self.excess - shared_excess(post, np.eye(post.n_items), self.n_all)
+        R = refresh_directions(post, excess, self.n_all, count)
+        stats = replace(stats, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
+        lengthen_axes(post, stats)
+        self.reset(post)
+
+
+def lengthen_axes(post: Posterior, stats: Statistics) -> None:
+    """Half a Fisher step of the variances that are too small; steps of their logs would take long from near 0."""
+    axes = principal_axes(post, stats)
+    scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
+    least = 1e-4 * float(axes.fisher.max(initial=0.0)) + 1e-300  # labels say nothing about a common constant
+    growth = np.where(axes.fisher > least, 2.0 * (scores - axes.overfit) / np.maximum(axes.fisher, least), 0.0)
+    growth = np.clip(growth, 0.0, axes.values.max() + post.v_t)
+    post.A_M = (axes.vectors * (axes.values + 0.5 * growth)) @ axes.vectors.T
     post.clear_cache()
 
 
@@ -168,8 +217,8 @@ class Axes:
     spread: float  # variance per item from the uncertainty of the axes
 
 
-def principal_axes(post: Posterior, stats: Statistics, scale: float) -> Axes:
-    """The axes of A_M. `stats` covers a sample of the users, who are `scale` times as many.
+def principal_axes(post: Posterior, stats: Statistics) -> Axes:
+    """The axes of A_M.
 
     Among axes of equal variance, those of the gradient are used: the result must not depend on the order of items
     and users.
@@ -178,7 +227,7 @@ def principal_axes(post: Posterior, stats: Statistics, scale: float) -> Axes:
     _, vectors = np.linalg.eigh(post.A_M + SAME_VARIANCE * post.floor / size * stats.gradient_A)
     values = np.maximum(((post.A_M @ vectors) * vectors).sum(axis=0), post.floor)
     J = np.maximum(((stats.J_users @ vectors) * vectors).sum(axis=1), 0.0)  # (sampled users, M)
-    scale *= stats.n_users / max(len(J), 1)
+    scale = stats.n_users / max(len(J), 1)
     total, square = scale * J.sum(axis=0), np.maximum(scale * (J**2).sum(axis=0), 1e-300)
     known = square / np.maximum(total, 1e-300)  # mean of J, weighted by J itself
     n_users = np.maximum(total**2 / square, 1e-9)
@@ -194,25 +243,30 @@ def principal_axes(post: Posterior, stats: Statistics, scale: float) -> Axes:
 
 
 def effective_items(post: Posterior) -> float:
-    """The effective number of directions, relative to K, that the labels inform: (tr H)^2 / tr H^2."""
-    H = post.prior.whiten(post.H)
-    return max(float(np.trace(H)) ** 2 / max(float((H**2).sum()), 1e-300), 1.0)
+    """The effective number of directions that the labels inform: those with more information than the prior has.
+
+    tr[c H (I + c H)^-1] relative to K_A, with c the variance of utilities per item, not below that of the noise.
+    """
+    N = post.n_items
+    variance = post.v_t + post.floor + float(np.trace(post.A_M - post.floor * np.eye(len(post.A_M)))) / N
+    H = max(variance, 1.0) * post.taste_prior.whiten(post.H)
+    if post.taste_prior.K.ndim == 1:
+        known = np.diagonal(H)
+        return max(float((known / (1.0 + known)).sum()), 1.0)
+    H[np.diag_indices(N)] += 1.0
+    return max(N - float(np.trace(inverse_of(H)[0])), 1.0)
 
 
-def step_A(
-    post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float, scale: float = 1.0
-) -> float:
-    """Natural-gradient step of A_M = L L' to L expm(E) L'; return the largest relative change.
+def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float) -> float:
+    """Natural-gradient step of A_M = L L' to L (I + E) L'; return the largest relative change.
 
     Fisher's information is F[E] = sum_u J_u E J_u / 2 with J_u = L' Psi' D' J D Psi L, inverted by conjugate gradients.
     """
     L = axes.vectors * np.sqrt(axes.values)
     overfit = axes.overfit * axes.values
-    gradient = 0.5 * scale * (L.T @ stats.gradient_A @ L) - np.diag(overfit)
-    J, fisher_scale = (
-        L.T @ stats.J_users @ L,
-        scale * stats.n_users / max(len(stats.J_users), 1),
-    )  # (sampled users, M, M)
+    gradient = 0.5 * (L.T @ stats.gradient_A @ L) - np.diag(overfit)
+    J = L.T @ stats.J_users @ L  # (sampled users, M, M)
+    fisher_scale = stats.n_users / max(len(J), 1)
     ridge = 0.5 * np.sqrt(np.outer(overfit, overfit)) + MIN_CURVATURE
 
     def fisher(E: FloatArray) -> FloatArray:
@@ -225,14 +279,23 @@ def step_A(
         drop = float((memory["step"] * (memory["proposed"] - proposed)).sum())
         square = float((memory["step"] ** 2).sum())
         length = float(np.clip(square / drop if drop > 0 else 1.0, 0.3, 3.0))
-    values, vectors = np.linalg.eigh(E)
-    values = np.clip(rho * length * values, -MAX_LOG_STEP, MAX_LOG_STEP)
-    turned = L @ vectors
-    before, post.A_M = post.A_M, bounded((turned * np.exp(values)) @ turned.T, post.floor)
+    before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values) @ L.T, post.floor)
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # without what the floor held back
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
     return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
+
+
+def moved(E: FloatArray, values: FloatArray) -> FloatArray:
+    """The step I + E, with variances on the diagonal moved by a factor and turns between axes limited.
+
+    The exponential of E would lengthen an axis that turns towards a direction of little variance.
+    """
+    root = np.sqrt(values)
+    limit = MAX_AXIS_TURN * np.maximum.outer(root, root) / np.minimum.outer(root, root)
+    out = np.clip(E, -limit, limit)
+    np.fill_diagonal(out, np.exp(np.clip(np.diagonal(E), -MAX_LOG_STEP, MAX_LOG_STEP)))
+    return np.asarray(out)
 
 
 def add_spread(post: Posterior, spread: float) -> None:
@@ -275,7 +338,8 @@ def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray
 def recount_components(post: Posterior, axes: Axes) -> None:
     """Count the clear components of the fitted A, if the scores support any."""
     if post.n_supported:
-        post.n_supported = max(1, int((axes.cosine > CLEAR).sum()))
+        found = axes.values > (1.0 + SAME_VARIANCE) * post.floor
+        post.n_supported = min(max(1, int((axes.cosine > CLEAR).sum())), int(found.sum()))
 
 
 def component_axes(post: Posterior) -> tuple[FloatArray, FloatArray]:

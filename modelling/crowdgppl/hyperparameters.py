@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import linalg
 from scipy.special import ndtri
 
+from .arrays import FloatArray
 from .components import Axes
-from .item_prior import MAX_SHARE, times
+from .item_prior import MAX_SHARE, MIN_SHARE
 from .labels import UserBatch
 from .likelihood import hazard, margin_gradient
 from .posterior import Posterior
@@ -24,6 +26,7 @@ SHARE_PRIOR = 2.0  # pseudo-observations on both sides of share = 1/2
 SHARED_ERRORS, MAX_SCALE_SD = 6.0, 0.5  # for the uncertainty of the common scale (set_scale_sd)
 SMALL_SHARE = 0.05  # steps of tau below this share of all variance count less for convergence
 RIDGE = 0.05  # added to every Fisher information
+LONGEST = 3.0  # largest factor of a Fisher step
 MAX_STEP = 1.5  # largest change of a log scale in one iteration
 MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is free, so that the axes can follow
 
@@ -36,104 +39,156 @@ class Secant:
     estimates by how much.
     """
 
-    memory: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    memory: dict[str, tuple[FloatArray, FloatArray, float]] = field(default_factory=dict)
 
-    def step(
-        self, name: str, scoring: float, rho: float, longest: float = 5.0, limit: float = MAX_STEP
-    ) -> float:  # fmt: skip
+    def step(self, name: str, scoring: FloatArray, rho: float, limit: float = MAX_STEP) -> FloatArray:
         """The step to take where Fisher scoring proposes `scoring`."""
         if rho < 1.0:
-            return float(np.clip(rho * scoring, -limit, limit))
+            return np.clip(rho * scoring, -limit, limit)
         length = 1.5
+        name = f"{name} {len(scoring)}"
         if name in self.memory:
             before, taken, length = self.memory[name]
-            drop = before - scoring
-            if abs(taken) > 1e-6 and drop * taken > 0:
-                length = float(np.clip(taken / drop, 0.2, min(longest, 1.7 * length)))
-        step = float(np.clip(length * scoring, -limit, limit))
+            square, drop = float(taken @ taken), float(taken @ (before - scoring))
+            if square > 1e-12 and drop > 0:
+                length = float(np.clip(square / drop, 0.2, min(LONGEST, 1.7 * length)))
+        step = np.clip(length * scoring, -limit, limit)
         self.memory[name] = (scoring, step, length)
         return step
 
 
 def step_scales(
-    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, scale: float
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool
 ) -> float:
-    """Step v_t and tau; return the largest change of a log scale.
+    """Step the scales of tastes and of the consensus; return the largest change of a log scale.
 
-    `stats` covers a sample of the users, who are `scale` times as many.
+    The shares of the features follow if `shares`.
     """
     steps = [0.0]
     if post.personal:
-        steps.append(step_tau(post, stats, axes, secant, rho, scale))
+        steps.append(step_tastes(post, stats, axes, secant, rho, shares))
     if post.consensus:
-        steps.append(step_v_t(post, secant, rho))
-    return max(abs(step) for step in steps)
+        steps.append(step_consensus(post, secant, rho, shares))
+    return max(steps)
 
 
-def step_tau(post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, scale: float) -> float:
-    """Step log tau, the variance of tastes outside the axes of A. Along the axes only their expected overfit counts."""
-    gradient, fisher, in_axes = scale * post.tau * stats.gradient_tau, scale * post.tau**2 * stats.fisher_tau, 0.0
+def scale_and_share(gradient: FloatArray, fisher: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+    """From log variances of the features and of the own part to (log of their sum, logit of the share)."""
+    if len(gradient) == 1:
+        return gradient, fisher
+    J = np.array([[1.0, 1.0 - share], [1.0, -share]])
+    return J.T @ gradient, J.T @ fisher @ J
+
+
+def add_share_prior(gradient: FloatArray, fisher: FloatArray, share: float) -> None:
+    """Pseudo-observations on both sides of share = 1/2."""
+    if len(gradient) == 2:
+        gradient[1] += SHARE_PRIOR * (1.0 - 2.0 * share)
+        fisher[1, 1] += 2.0 * SHARE_PRIOR * share * (1.0 - share) + RIDGE
+
+
+def moved_share(share: float, step: float) -> float:
+    """The share after a step of its logit."""
+    logit = np.log(share / (1.0 - share)) + step
+    return float(np.clip(1.0 / (1.0 + np.exp(-logit)), MIN_SHARE, MAX_SHARE))
+
+
+def step_tastes(
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool
+) -> float:
+    """Step log tau, the variance of tastes outside the axes of A, and while there are none the share of the features.
+
+    Along the axes only their expected overfit counts.
+    """
+    share, k = post.taste_prior.share, len(stats.gradient_tau)
+    parts = post.tau * (np.array([share, 1.0 - share]) if k == 2 else np.ones(1))
+    gradient = parts * stats.gradient_tau
+    fisher = np.outer(parts, parts) * stats.fisher_tau
+    gradient, fisher = scale_and_share(gradient, fisher, share)
+    in_axes, excess = 0.0, np.zeros(0)
     if axes is not None:
         excess = axes.values - post.floor
         found = excess > 1e-3 * post.floor
-        scores = 0.5 * scale * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
-        gradient -= post.tau * float((scores - axes.overfit)[found].sum())
-        fisher = max(fisher - 0.5 * post.tau**2 * float(axes.fisher[found].sum()), 0.0)
+        scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
+        gradient[0] -= post.tau * float((scores - axes.overfit)[found].sum())
+        fisher[0, 0] = max(fisher[0, 0] - 0.5 * post.tau**2 * float(axes.fisher[found].sum()), 0.0)
         in_axes = float(excess.sum()) / post.n_items
     total = post.tau + in_axes
-    share = total / (total + max(post.v_t, MIN_V_T))
-    pull = 0.5 * TASTE_PENALTY * np.sqrt(share) * post.tau / total
+    of_all = total / (total + max(post.v_t, MIN_V_T))
+    pull = 0.5 * TASTE_PENALTY * np.sqrt(of_all) * post.tau / total
     size = 0.5 * np.sqrt(total) / SCALE * post.tau / total
-    scoring = (gradient - pull * (1.0 - share) - size) / (fisher + 0.5 * (pull + size) + RIDGE)
-    step = secant.step("tau", scoring, rho, limit=MAX_STEP if axes is None else MAX_STEP_WITH_AXES)
-    post.tau = float(max(post.tau * np.exp(step), MIN_TAU))
+    gradient[0] -= pull * (1.0 - of_all) + size
+    fisher[0, 0] += 0.5 * (pull + size) + RIDGE
+    add_share_prior(gradient, fisher, share)
+    if not shares:
+        gradient, fisher = gradient[:1], fisher[:1, :1]
+    limit = MAX_STEP if axes is None else MAX_STEP_WITH_AXES
+    step = secant.step("tastes", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
+    post.tau = float(max(post.tau * np.exp(step[0]), MIN_TAU))
+    if len(step) == 2:
+        post.taste_prior = post.taste_prior.with_share(moved_share(share, step[1]))
     if axes is not None:
         post.A_M = (axes.vectors * (post.floor + excess)) @ axes.vectors.T
     post.clear_cache()
-    return step * min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
+    return float(np.abs(step).max()) * min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
 
 
-def step_v_t(post: Posterior, secant: Secant, rho: float) -> float:
-    """Step log v_t; d log Z / d log v_t = (t' K^-1 t / v_t + tr(K^-1 S_t) / v_t - N) / 2."""
-    N, K_inverse = float(post.n_items), post.prior.K_inverse
-    left = times(K_inverse, post.S_t) / post.v_t
-    trace = float(np.trace(left))
-    square = float(post.t @ times(K_inverse, post.t)) / post.v_t
-    sd = np.sqrt(post.v_t)
-    if post.Psi.shape[1]:  # the part of t along the axes of A says less of v_t
-        B, change = times(K_inverse, post.Psi), post.v_t * post.along_axes(2)[0]
-        square += float(np.einsum("m,mn,n->", post.t @ B, change, post.t @ B))
-        trace += float((change * (B.T @ post.S_t @ B)).sum())
-        N += post.v_t * float(np.trace(post.along_axes(1)[0]))
-    gradient = 0.5 * (square + trace - N) + 0.5 * (SHAPE - sd / SCALE)
-    explained = N - 2.0 * trace + float(np.einsum("ij,ji->", left, left))
-    fisher = 0.5 * explained + 0.25 * sd / SCALE + RIDGE
-    below = np.log(max(post.tau, MIN_TAU) / post.v_t)
+def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
+    """Gradient of the evidence in log v_t and the logit of the share of the features, and Fisher's information.
+
+    With W = C^-1 - C^-1 S_t C^-1 and c = C^-1 t the gradient in the variance of a part Q of C is
+    (c' Q c - tr(W Q)) / 2, and Fisher's information about two of them is tr(W Q W Q') / 2.
+    """
+    F, v, share = post.prior.K_features, post.v_t, post.prior.share
+    c = post.times_C_inverse(post.t)
+    W = post.times_C_inverse(np.eye(post.n_items) - post.times_C_inverse(post.S_t).T)
+    if F is None:
+        return 0.5 * v * np.array([c @ c - np.trace(W)]), 0.5 * v**2 * np.array([[float((W * W.T).sum())]])
+    WF = W @ F
+    parts = v * np.array([share, 1.0 - share])
+    gradient = 0.5 * parts * np.array([c @ F @ c - np.trace(WF), c @ c - np.trace(W)])
+    cross = float((WF * W.T).sum())
+    fisher = np.array([[float((WF * WF.T).sum()), cross], [cross, float((W * W.T).sum())]])
+    return scale_and_share(gradient, 0.5 * np.outer(parts, parts) * fisher, share)
+
+
+def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool) -> float:
+    """Step log v_t and, if `shares`, the share of the features in K; return the largest change."""
+    gradient, fisher = consensus_gradient(post)
+    v, share = post.v_t, post.prior.share
+    sd = np.sqrt(v)
+    gradient[0] += 0.5 * (SHAPE - sd / SCALE)
+    fisher[0, 0] += 0.25 * sd / SCALE + RIDGE
+    below = np.log(max(post.tau, MIN_TAU) / v)
     if below > 0:
-        gradient, fisher = gradient + below / RATIO_SD**2, fisher + 1.0 / RATIO_SD**2
-    step = secant.step("v_t", gradient / fisher, rho)
-    post.v_t = float(np.clip(post.v_t * np.exp(step), 1e-6, 1e6))
-    return step
+        gradient[0], fisher[0, 0] = gradient[0] + below / RATIO_SD**2, fisher[0, 0] + 1.0 / RATIO_SD**2
+    add_share_prior(gradient, fisher, share)
+    if not shares:
+        gradient, fisher = gradient[:1], fisher[:1, :1]
+    step = secant.step("consensus", linalg.solve(fisher, gradient, assume_a="pos"), rho)
+    post.v_t = float(np.clip(v * np.exp(step[0]), 1e-6, 1e6))
+    if len(step) == 2:
+        post.prior = post.prior.with_share(moved_share(share, step[1]))
+    return float(np.abs(step).max())
 
 
-def step_share(post: Posterior, secant: Secant) -> float:
-    """Step the share of the features in K by the evidence in t."""
-    prior = post.prior
-    if prior.K_features is None or not post.consensus:
-        return 0.0
-    share, K_inverse = prior.share, prior.K_inverse
-    difference = prior.K_features - np.eye(prior.n_items)  # d K / d share
-    B = K_inverse @ difference
-    a = K_inverse @ post.t
-    known = B - B @ (post.S_t @ K_inverse) / post.v_t
-    gradient = 0.5 * float(a @ difference @ a / post.v_t - np.trace(known))
-    slope = share * (1.0 - share)  # of the logistic function
-    gradient = gradient * slope + SHARE_PRIOR * (1.0 - 2.0 * share)
-    fisher = 0.5 * float(np.einsum("ij,ji->", known, known)) * slope**2 + 2.0 * SHARE_PRIOR * slope + RIDGE
-    step = float(np.clip(secant.step("share", gradient / fisher, 1.0), -MAX_STEP, MAX_STEP))
-    logit = np.log(share / (1.0 - share)) + step
-    post.change_prior(prior.with_share(float(np.clip(1.0 / (1.0 + np.exp(-logit)), 0.02, MAX_SHARE))))
-    return step
+class IterateAverage:
+    """The average of A and the scales over stochastic steps (Polyak and Juditsky 1992), which reduces their noise."""
+
+    def __init__(self) -> None:
+        self.n, self.A_M, self.logs = 0, np.zeros((0, 0)), np.zeros(2)
+
+    def add(self, post: Posterior) -> None:
+        self.A_M = self.A_M + post.A_M if self.n else post.A_M
+        self.n += 1
+        self.logs = self.logs + np.log([max(post.tau, MIN_TAU), post.v_t])
+
+    def assign(self, post: Posterior) -> None:
+        """Replace A and the scales by their averages."""
+        tau, v_t = np.exp(self.logs / self.n)
+        post.A_M = np.asarray(self.A_M / self.n)
+        post.tau, post.v_t = float(tau) if post.personal else 0.0, float(v_t)
+        post.clear_cache()
 
 
 def scale_information(visit: Visit) -> float:

@@ -7,7 +7,7 @@ natural gradients with rho_i = (i + delay)^-forgetting_rate. One batch of all us
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from .arrays import FloatArray, IntArray
 from .components import (
     Axes,
+    Turning,
     add_spread,
     choose_directions,
     principal_axes,
@@ -24,14 +25,15 @@ from .components import (
     step_A,
 )
 from .hyperparameters import (
+    MIN_TAU,
+    IterateAverage,
     Secant,
     scale_information,
     set_scale_sd,
     start_margin,
+    step_consensus,
     step_margin,
     step_scales,
-    step_share,
-    step_v_t,
 )
 from .labels import LabelStore, UserBatch, batches_of_users, chunks_of_users
 from .likelihood import cavity, matched_site
@@ -44,11 +46,12 @@ REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of times the directions are 
 MANY_ITEMS = 1000
 SAMPLE_LABELS = 40_000  # mini-batches start from a fit to about this many labels, of at most half of the users
 EPOCHS = 5  # over all users in mini-batches
-REFRESH_LABELS = 100_000  # between refreshes of the directions in mini-batches, or one epoch
-EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch
+EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch,
+EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
+SAMPLED_USERS_OF_BATCH = 40  # of the last epoch, whose information about the axes is kept
 REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # limits of the random users visited by an update
 REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small fits it again
-STOCHASTIC_LENGTH = 1.0  # Fisher steps of A and the scales are too short, because the sites respond
+STOCHASTIC_LENGTH = 2.0  # Fisher steps of A and the scales are too short, because the sites respond
 UPDATE_STEPS = 4
 RELIABILITY_ROUNDS = 2  # fits that use the reliability learned before
 SETTLING_STEPS = 3  # updates of the sites at the end of a fit
@@ -94,7 +97,7 @@ class Inference:
         self.trace = Trace()
         self.max_iterations = options.max_iterations  # largest number of iterations, for reports of progress
         self.axes: Axes | None = None  # at the last step
-        self.share_step = 0.0  # the last one of the share of the features
+        self.stats: Statistics | None = None  # sums over users at the last step
         self.restart()
 
     def restart(self) -> None:
@@ -111,7 +114,7 @@ class Inference:
             size, per_user = len(users) / n_batches, max(1.0, float(self.store.count_labels(users).mean()))
             n_sample = int(min(-(-len(users) // 2), max(size, SAMPLE_LABELS / per_user)))
             self.fit_in_one_batch(np.sort(self.rng.choice(users, n_sample, replace=False)), self.options.max_iterations)
-            self.fit_in_batches(users, first=int(n_sample / size))
+            self.fit_in_batches(users, n_sample)
             self.settle_axes()
             self.sum_over_users(users)
         return self.trace
@@ -134,12 +137,12 @@ class Inference:
         allowed = REFRESHES if post.n_items <= MANY_ITEMS else REFRESHES_OF_MANY_ITEMS
         while trace.n_iter - first < iterations:
             damping = 1.0 if since < FULL_STEP_ITERATIONS else None
-            before, step = z, self.step(visit, rho=1.0, scale=1.0, damping=damping)
+            before, step = z, self.step(visit, damping=damping)
             z, since = visit.m / np.sqrt(1.0 + visit.v), since + 1
             change = rms(z - before) / max(rms(z), 0.01)
             self.report(change)
             settled = change < options.tolerance and step < 0.1
-            steady = change < 0.01 and step < 0.1 and self.share_step < 0.1
+            steady = change < 0.01 and step < 0.1
             least = FIRST_ITERATIONS[0 if post.prior.K_features is None or steady else 1]
             if free and not post.Psi.shape[1] and since >= least:
                 choose_directions(visit, post, options.n_components, self.rng)
@@ -155,42 +158,48 @@ class Inference:
                 break
         self.finish(visit, scale)
 
-    def fit_in_batches(self, users: IntArray, first: int) -> None:
-        """Epochs of stochastic natural-gradient steps over mini-batches of users; `first` batches were seen before."""
-        post, options, i, turns = self.post, self.options, first, 0
+    def fit_in_batches(self, users: IntArray, n_seen: int) -> None:
+        """Epochs of stochastic natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them."""
+        post, options = self.post, self.options
         self.trace.converged = False
-        free = 0 < post.Psi.shape[1] < post.n_items
+        batches = self.batches(users)
+        self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
+        i = int(n_seen * len(batches) / len(users))
+        turning = Turning(post, len(users))
         for epoch in range(EPOCHS):
-            t, excess, n_users, n_labels = post.t, np.zeros((post.n_items, post.n_items)), 0, 0
-            batches = self.batches(users)
-            if not epoch:
-                self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
-            for k, batch in enumerate(batches):
-                visit = Visit(self.store.load(batch), post, LARGEST_BLOCK)
+            t, tastes, average, J_users = post.t, post.taste_variance, IterateAverage(), list[FloatArray]()
+            for k in self.rng.permutation(len(batches)):
+                visit = Visit(self.store.load(batches[k]), post, LARGEST_BLOCK)
                 for _ in range(options.local_steps):
                     visit.integrate_users(post)
                     visit.find_marginals(post)
                     visit.update_sites(options.damping)
-                rho = (i + options.delay) ** -options.forgetting_rate
-                self.step(visit, rho, len(users) / len(batch))
+                rho, scale = (i + options.delay) ** -options.forgetting_rate, len(users) / len(batches[k])
+                stats = self.step_t(visit, rho, scale).times(scale)
+                self.step_tastes(stats, min(1.0, STOCHASTIC_LENGTH * rho))
+                step_margin(post, visit, rho)
                 self.store.save_sites(visit.batch)
+                if turning.add(visit, post) and epoch < EPOCHS - 1:
+                    turning.turn(post, stats, epoch)
+                    average, J_users = IterateAverage(), []
+                average.add(post)
+                J_users.append(stats.J_users[:: 1 + len(stats.J_users) // SAMPLED_USERS_OF_BATCH])
                 i += 1
                 self.report(1.0)
-                if not free or epoch == EPOCHS - 1:
-                    continue
-                excess += visit.excess(post)
-                n_users, n_labels = n_users + len(batch), n_labels + len(visit.batch)
-                if n_labels >= REFRESH_LABELS or k == len(batches) - 1:
-                    refresh_directions(post, len(users) / n_users * excess, len(users), turns)
-                    excess, n_users, n_labels, turns = 0.0 * excess, 0, 0, turns + 1
             change = rms((post.t - t) / np.sqrt(np.maximum(np.diagonal(post.S_t), 1e-12)))
             self.report(change)
-            if change < EPOCH_CHANGE:
-                self.trace.converged = True
+            growth = abs(np.log(max(post.taste_variance, MIN_TAU) / max(tastes, MIN_TAU)))
+            self.trace.converged = bool(change < EPOCH_CHANGE and growth < EPOCH_GROWTH)
+            if self.trace.converged or epoch == EPOCHS - 1:
+                average.assign(post)
+                if post.Psi.shape[1]:
+                    self.axes = principal_axes(post, replace(stats, J_users=np.concatenate(J_users)))
                 break
+            if turning.n_users:
+                turning.turn(post, stats, epoch)
 
-    def step(self, visit: Visit, rho: float, scale: float, damping: float | None = None) -> float:
-        """One iteration of SVI; return the largest relative step of a scale."""
+    def step_t(self, visit: Visit, rho: float, scale: float) -> Statistics:
+        """Natural-gradient step of q(t); return the statistics of the visit given it."""
         post, trace = self.post, self.trace
         stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
         post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
@@ -199,25 +208,32 @@ class Inference:
         visit.find_marginals(post, stats)
         trace.evidence.append(scale * stats.log_evidence + post.log_evidence_t())
         trace.n_iter += 1
+        return stats
+
+    def step_tastes(self, stats: Statistics, length: float) -> float:
+        """Natural-gradient step of A and the scales, given statistics of all users; return the largest change."""
+        post = self.post
+        axes = None
+        if post.Psi.shape[1]:
+            stats.gradient_A -= post.Psi.T @ shared_excess(post, post.Psi, stats.n_people)
+            axes = principal_axes(post, stats)
+        shares = self.options.learn_share and length == 1.0 and (self.trace.n_iter % 3 == 0 or axes is None)
+        step = step_scales(post, stats, axes, self.secant, length, shares)
+        if axes is not None:
+            self.axes = principal_axes(post, stats)
+            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length))
+        return step
+
+    def step(self, visit: Visit, damping: float | None = None) -> float:
+        """One iteration over all users in one batch; return the largest relative step of a scale."""
+        post, step = self.post, 1.0
+        stats = self.step_t(visit, rho=1.0, scale=1.0)
         before = visit.prior_variance
         if not len(before):
             before = post.prior_variance(visit.batch.a, visit.batch.b)
-        step = 1.0
-        if trace.n_iter > 1:
-            length = min(1.0, STOCHASTIC_LENGTH * rho)
-            axes = None
-            if post.Psi.shape[1]:
-                shared = post.Psi.T @ shared_excess(post, post.Psi, scale * stats.n_people)
-                stats.gradient_A -= shared / scale
-                axes = principal_axes(post, stats, scale)
-            step = step_scales(post, stats, axes, self.secant, length, scale)
-            if axes is not None:
-                self.axes = principal_axes(post, stats, scale)
-                step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length, scale))
-            step_margin(post, visit, length)
-            if self.options.learn_share and rho == 1.0 and (trace.n_iter % 3 == 0 or not post.Psi.shape[1]):
-                self.share_step = abs(step_share(post, self.secant))
-                step = max(step, self.share_step)
+        if self.trace.n_iter > 1:
+            step = self.step_tastes(stats, 1.0)
+            step_margin(post, visit, 1.0)
         visit.prior_variance = post.prior_variance(visit.batch.a, visit.batch.b)
         ratio = visit.prior_variance / np.maximum(before, 1e-12)
         visit.update_sites(self.options.damping if damping is None else damping, ratio)
@@ -342,7 +358,7 @@ class Inference:
             stats = visit.integrate_users(post)
             post.H, post.h = base_H + stats.H, base_h + stats.h
             if last and rho and post.consensus:
-                step_v_t(post, self.secant, rho)
+                step_consensus(post, self.secant, rho, shares=False)
             self.solve_t()
             if not last:
                 visit.find_marginals(post)
@@ -415,6 +431,7 @@ class Inference:
             {
                 "iteration": self.trace.n_iter, "most": self.max_iterations, "evidence": self.trace.evidence[-1],
                 "change": change, "tau": post.tau, "v_t": post.v_t, "share": post.prior.share,
+                "taste_share": post.taste_prior.share,
                 "components": post.n_supported,
             }
         )  # fmt: skip

@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from .arrays import FloatArray
+from .arrays import FloatArray, IntArray
 from .kernels import Kernel
 
 MAX_SHARE = 0.98  # some own part always remains: K is well conditioned, and enough votes outweigh the features
+MIN_SHARE = 0.02
 FIRST_SHARE = 0.5
 BLOCK = 64
 SAME_FEATURES = 1e-9  # relative difference of kernel values below which all items have the same features
@@ -40,7 +41,7 @@ class ItemPrior:
 
     def with_share(self, share: float) -> ItemPrior:
         """Return a copy with another share."""
-        if self.kernel is None:
+        if self.kernel is None or share == self.share:
             return self
         return ItemPrior(self.n_items, self.kernel, self.X, share, self.size, self.K_features)
 
@@ -76,6 +77,11 @@ class ItemPrior:
     @property
     def log_det(self) -> float:
         return 0.0 if self.K.ndim == 1 else 2.0 * float(np.log(np.diagonal(self._factor)).sum())
+
+    def variance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """x' K x of pairs x = e_a - e_b."""
+        K = self.K
+        return np.asarray(K[a] + K[b] if K.ndim == 1 else K[a, a] + K[b, b] - 2.0 * K[a, b])
 
     def whiten(self, M: FloatArray) -> FloatArray:
         """L' M L, with K = L L'."""

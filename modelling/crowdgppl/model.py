@@ -388,11 +388,13 @@ class CrowdGPPL:
         self._check_fitted()
         post = self._post
         found = {"consensus_variance": post.v_t, "own_taste_variance": post.tau}
-        found["taste_variance"] = float(np.trace(post.A)) / post.n_items if post.personal else 0.0
+        found["taste_variance"] = post.taste_variance
         if post.margin:
             found["tie_margin"] = post.margin
         if post.prior.kernel is not None:
             found["feature_share"] = post.prior.share
+            if post.personal:
+                found["taste_feature_share"] = post.taste_prior.share
         return found
 
     @property

@@ -24,14 +24,16 @@ def no_matrix() -> FloatArray:
 
 @dataclass(eq=False)
 class Posterior:
-    """q(t) = N(t, S_t) under t ~ N(0, C), and p_u ~ N(0, A), A = floor K + Psi (A_M - floor I) Psi'.
+    """q(t) = N(t, S_t) under t ~ N(0, C), and p_u ~ N(0, A), A = floor K_A + Psi (A_M - floor I) Psi'.
 
     C = v_t K + MEAN_VARIANCE Psi (A_M - floor I) Psi': the crowd may share a part of its components.
 
-    Psi (N, M) are the directions, orthonormal relative to K, in which A is learned freely; elsewhere it is floor K.
+    Psi (N, M) are the directions, orthonormal relative to K_A, in which A is learned freely; elsewhere it is floor K_A.
+    K and K_A differ in the share of the features: texts may explain the consensus and not the tastes.
     """
 
-    prior: ItemPrior
+    prior: ItemPrior  # K
+    taste_prior: ItemPrior  # K_A
     n_users: int
     v_t: float = 1.0
     tau: float = 0.5  # variance of a user's own tastes
@@ -59,7 +61,7 @@ class Posterior:
     def start(cls, prior: ItemPrior, n_users: int, consensus: bool = True, personal: bool = True) -> Posterior:
         """Initialise from the prior."""
         N = prior.n_items
-        post = cls(prior, n_users, consensus=consensus, personal=personal, H=np.zeros((N, N)), h=np.zeros(N))
+        post = cls(prior, prior, n_users, consensus=consensus, personal=personal, H=np.zeros((N, N)), h=np.zeros(N))
         post.Psi, post.tau = np.zeros((N, 0)), 0.5 if personal else 0.0
         post.solve_t()
         return post
@@ -68,6 +70,15 @@ class Posterior:
     def floor(self) -> float:
         """The variance of tastes outside the directions Psi."""
         return self.tau + self.spread
+
+    @property
+    def taste_variance(self) -> float:
+        """The mean variance of tastes per item."""
+        if not self.personal:
+            return 0.0
+        M = self.Psi.shape[1]
+        along = (self.Psi @ (self.A_M - self.floor * np.eye(M)) * self.Psi).sum() if M else 0.0
+        return self.floor + float(along) / self.n_items
 
     @property
     def n_items(self) -> int:
@@ -79,12 +90,12 @@ class Posterior:
         if self._A is None:
             M = self.Psi.shape[1]
             A = self.Psi @ (self.A_M - self.floor * np.eye(M)) @ self.Psi.T
-            self._A = add_scaled(0.5 * (A + A.T), self.prior.K, self.floor)
+            self._A = add_scaled(0.5 * (A + A.T), self.taste_prior.K, self.floor)
         return self._A
 
     def personal_prior(self, block: Block) -> FloatArray:
         """D A D' of the users of a block; A itself is not formed where items are many."""
-        if self.prior.K.ndim == 2 or self.n_items <= FORM_A_ITEMS:
+        if self.taste_prior.K.ndim == 2 or self.n_items <= FORM_A_ITEMS:
             return block.prior(self.A)
         G = block.prior(np.full(self.n_items, self.floor))
         if self.Psi.shape[1]:
@@ -99,26 +110,11 @@ class Posterior:
             return np.asarray(A[a, a] + A[b, b] - 2.0 * A[a, b])
         Psi = self.Psi[a] - self.Psi[b]
         inner = self.A_M - self.floor * np.eye(self.Psi.shape[1])
-        return np.asarray(self.floor * self.item_variance(a, b) + ((Psi @ inner) * Psi).sum(axis=1))
-
-    def item_variance(self, a: IntArray, b: IntArray) -> FloatArray:
-        """x' K x of pairs x = e_a - e_b."""
-        K = self.prior.K
-        return np.asarray(K[a] + K[b] if K.ndim == 1 else K[a, a] + K[b, b] - 2.0 * K[a, b])
+        return np.asarray(self.floor * self.taste_prior.variance(a, b) + ((Psi @ inner) * Psi).sum(axis=1))
 
     def clear_cache(self) -> None:
         """Drop cached values after tau, A_M or Psi changed."""
         self._A = None
-
-    def change_prior(self, prior: ItemPrior) -> None:
-        """Replace K; Psi becomes orthonormal relative to the new K, and A keeps its part in these directions."""
-        self.prior, M = prior, self.Psi.shape[1]
-        if M:
-            values, vectors = np.linalg.eigh(self.Psi.T @ times(prior.K_inverse, self.Psi))
-            root = (vectors * np.sqrt(values)) @ vectors.T  # the directions turn as little as possible
-            self.Psi = self.Psi @ np.linalg.inv(root)
-            self.A_M = self.floor * np.eye(M) + root @ (self.A_M - self.floor * np.eye(M)) @ root
-        self.clear_cache()
 
     def forget_tastes(self) -> None:
         """Return to A = tau K; the scales stay."""
@@ -127,37 +123,49 @@ class Posterior:
         self.clear_cache()
 
     def solve_t(self) -> None:
-        """S_t = (K^-1 / v_t + H)^-1, t = S_t h (eq:S_stochastic with users integrated out)."""
+        """S_t = (C^-1 + H)^-1, t = S_t h (eq:S_stochastic with users integrated out)."""
         if not self.consensus:
             self.t, self.S_t, self.log_det_t = np.zeros(self.n_items), np.zeros((self.n_items, self.n_items)), 0.0
             return
         precision = add_scaled(self.H.copy(), self.prior.K_inverse, 1.0 / self.v_t)
         if self.Psi.shape[1]:
-            B = times(self.prior.K_inverse, self.Psi)
-            precision += B @ self.along_axes(1)[0] @ B.T
+            Q, E, _ = self.along_axes()
+            precision -= Q @ E @ Q.T
         self.S_t, self.log_det_t = inverse_of(precision)
         self.t = self.S_t @ self.h
 
-    def along_axes(self, power: int) -> tuple[FloatArray, float]:
-        """How the prior of t differs from v_t K along Psi: of C^-power (M, M), and of log |C|."""
+    def along_axes(self) -> tuple[FloatArray, FloatArray, float]:
+        """Q = K^-1 Psi and E (M, M) with C^-1 = K^-1 / v_t - Q E Q', and log |C| - log |v_t K| (Woodbury)."""
+        Q = times(self.prior.K_inverse, self.Psi)
         values, vectors = np.linalg.eigh(self.A_M)
-        total = self.v_t + MEAN_VARIANCE * np.maximum(values - self.floor, 0.0)
-        change = (vectors * (total**-power - self.v_t**-power)) @ vectors.T
-        return np.asarray(change), float(np.log(total / self.v_t).sum())
+        R = vectors * np.sqrt(MEAN_VARIANCE * np.maximum(values - self.floor, 0.0))
+        inner = np.eye(len(values)) + R.T @ (self.Psi.T @ Q) @ R / self.v_t
+        return Q, R @ np.linalg.solve(inner, R.T) / self.v_t**2, float(np.linalg.slogdet(inner)[1])
+
+    def times_C_inverse(self, B: FloatArray) -> FloatArray:
+        """C^-1 B."""
+        out = times(self.prior.K_inverse, B) / self.v_t
+        if self.Psi.shape[1]:
+            Q, E, _ = self.along_axes()
+            out -= Q @ (E @ (Q.T @ B))
+        return np.asarray(out)
 
     def log_evidence_t(self) -> float:
         """The part of log Z that comes from t."""
         if not self.consensus:
             return 0.0
-        prior = self.prior.log_det + self.n_items * np.log(self.v_t) + self.along_axes(1)[1]
+        prior = self.prior.log_det + self.n_items * np.log(self.v_t)
+        if self.Psi.shape[1]:
+            prior += self.along_axes()[2]
         return float(0.5 * self.h @ self.t - 0.5 * self.log_det_t - 0.5 * prior)
 
     def prior_variance(self, a: IntArray, b: IntArray) -> FloatArray:
         """Prior variance of z of each pair."""
-        items, personal = self.item_variance(a, b), self.personal_variance(a, b)
+        personal = self.personal_variance(a, b)
         if not self.consensus:
             return personal
-        return np.asarray(self.v_t * items + MEAN_VARIANCE * (personal - self.floor * items) + personal)
+        shared = personal - self.floor * self.taste_prior.variance(a, b)
+        return np.asarray(self.v_t * self.prior.variance(a, b) + MEAN_VARIANCE * shared + personal)
 
     def sharpness_of(self, users: IntArray) -> FloatArray:
         """Sharpness of these users; 1 where reliability is not modelled."""
@@ -170,19 +178,20 @@ class Posterior:
     def with_items(self, X_new: FloatArray | None, n_new: int) -> Posterior:
         """Return a copy with new, unlabelled items, whose t and tastes are predicted from their features."""
         prior = self.prior.extended(X_new, n_new)
+        taste_prior = prior.with_share(self.taste_prior.share)
         N, n = self.n_items, self.n_items + n_new
         H, h, Psi = np.zeros((n, n)), np.zeros(n), np.zeros((n, self.Psi.shape[1]))
         H[:N, :N], h[:N], Psi[:N] = self.H, self.h, self.Psi
-        if prior.K.ndim == 2:
-            Psi[N:] = prior.K[N:, :N] @ times(self.prior.K_inverse, self.Psi)
-        post = replace(self, prior=prior, H=H, h=h, Psi=Psi, _A=None)
+        if taste_prior.K.ndim == 2:
+            Psi[N:] = taste_prior.K[N:, :N] @ times(self.taste_prior.K_inverse, self.Psi)
+        post = replace(self, prior=prior, taste_prior=taste_prior, H=H, h=h, Psi=Psi, _A=None)
         post.solve_t()
         return post
 
     def add_items(self, X_new: FloatArray | None, n_new: int) -> None:
         """Append new items."""
         grown = self.with_items(X_new, n_new)
-        for name in ("prior", "H", "h", "Psi", "t", "S_t", "log_det_t"):
+        for name in ("prior", "taste_prior", "H", "h", "Psi", "t", "S_t", "log_det_t"):
             setattr(self, name, getattr(grown, name))
         self.clear_cache()
 

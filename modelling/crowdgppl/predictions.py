@@ -149,7 +149,7 @@ def component_weights(
     mean, covariance = np.zeros((C, len(users))), np.repeat(np.eye(C)[None], len(users), axis=0)
     prior = prior_weights(post, users, None)
     if prior is not None:
-        coordinates = times(post.prior.K_inverse, v.T)  # v_c' K^-1 p = |v_c|^2 w_c, with |v_c|^2 = v_c' K^-1 v_c
+        coordinates = times(post.taste_prior.K_inverse, v.T)  # v_c' K_A^-1 p = |v_c|^2 w_c, |v_c|^2 = v_c' K_A^-1 v_c
         mean += (coordinates.T @ post.Psi @ prior.T) / (v.T * coordinates).sum(axis=0)[:, None]
     columns: dict[int, list[int]] = {}
     for column, user in enumerate(users.tolist()):

@@ -12,7 +12,7 @@ from .item_prior import ItemPrior
 from .kernels import Kernel, kernel_from_state
 from .posterior import Posterior
 
-VERSION = 3  # 1 was the mean-field engine, 2 counted likely components
+VERSION = 4  # 1 was the mean-field engine, 2 counted likely components, 3 had one share of the features
 ARRAYS = ("Psi", "A_M", "h")
 OPTIONAL = ("sharpness", "trait_weights")
 NUMBERS = (
@@ -39,7 +39,9 @@ def posterior_to_state(post: Posterior) -> State:
     state["numbers"] = to_text({name: getattr(post, name) for name in NUMBERS})
     prior = post.prior
     size = None if prior.kernel is None else prior.size
-    state["item_prior"] = to_text({"n_items": prior.n_items, "share": prior.share, "size": size})
+    state["item_prior"] = to_text(
+        {"n_items": prior.n_items, "share": prior.share, "size": size, "taste_share": post.taste_prior.share}
+    )
     state["item_kernel"] = kernel_to_text(prior.kernel)
     if prior.X is not None:
         state["X_items"] = np.array(prior.X)
@@ -51,7 +53,7 @@ def posterior_from_state(state: State) -> Posterior:
     kernel, about = kernel_from_text(state["item_kernel"]), from_text(state["item_prior"])
     X = np.array(state["X_items"]) if "X_items" in state else None
     prior = ItemPrior(about["n_items"], kernel, X, about["share"], about["size"])
-    post = Posterior(prior, **from_text(state["numbers"]))
+    post = Posterior(prior, prior.with_share(about["taste_share"]), **from_text(state["numbers"]))
     for name in (*ARRAYS, *OPTIONAL):
         if name in state:
             setattr(post, name, np.array(state[name]))

@@ -13,7 +13,7 @@ The evidence Z of the labels has d log Z / dA = sum_u D' (alpha alpha' + J Y J -
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,15 +43,20 @@ class UserSolution:
 class Statistics:
     """Sums over users: all that the global step needs."""
 
-    n_users: int
-    n_people: int  # less than n_users where users are split
+    n_users: float
+    n_people: float  # less than n_users where users are split
     H: FloatArray  # (N, N) sum of D' J D
     h: FloatArray  # (N,) sum of D' h
     log_evidence: float = 0.0
-    gradient_tau: float = 0.0  # tr(K d log Z / dA): that of tau while A = tau K
-    fisher_tau: float = 0.0
+    gradient_tau: FloatArray = field(default_factory=lambda: np.zeros(0))  # (k,) tr(K_i d log Z / dA), see `kernels`
+    fisher_tau: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (k, k)
     gradient_A: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (M, M) 2 d log Z / dA in directions Psi
     J_users: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # (sampled users, M, M) Psi' D' J D Psi
+
+    def times(self, scale: float) -> Statistics:
+        """Estimate the sums over `scale` times as many users."""
+        names = ("n_users", "n_people", "H", "h", "log_evidence", "gradient_tau", "fisher_tau", "gradient_A")
+        return replace(self, **{name: scale * getattr(self, name) for name in names})
 
 
 class Visit:
@@ -72,7 +77,7 @@ class Visit:
         self.m, self.v = np.zeros(len(batch)), np.ones(len(batch))
         self.margin = post.margin
         self.prior_variance = np.zeros(0)  # of each z when the sites were last updated
-        self.K_blocks, self.K_of = list[FloatArray](), post.prior
+        self.K_blocks, self.K_of = list[list[FloatArray]](), list[FloatArray]()
 
     def integrate_users(self, post: Posterior) -> Statistics:
         """Integrate p_u out of every user; return H and h for the step of t."""
@@ -112,7 +117,8 @@ class Visit:
         m, v = np.zeros(P + 1), np.ones(P + 1)
         J_users: list[FloatArray] = []
         if stats is not None:
-            stats.gradient_A = np.zeros((M, M))
+            k = len(kernels(post))
+            stats.gradient_A, stats.gradient_tau, stats.fisher_tau = np.zeros((M, M)), np.zeros(k), np.zeros((k, k))
         every = -(-len(self.groups.users) // SAMPLED_USERS)
         K_blocks = self.prior_blocks(post) if stats is not None and post.personal else []
         for place, solution in enumerate(self.solutions):
@@ -125,11 +131,7 @@ class Visit:
             m[rows], v[rows] = block.at_labels(mean, solution.R_t, G + Y @ solution.R_t)
             if stats is None or not post.personal:
                 continue
-            K = K_blocks[place]
-            JK = J @ K
-            outer = (alpha * times_vector(K, alpha)).sum()
-            stats.gradient_tau += 0.5 * float(outer + trace_of(J @ Y, JK) - np.einsum("bii->", JK))
-            stats.fisher_tau += 0.5 * trace_of(JK, JK)
+            self.add_taste_scales(stats, K_blocks[place], J, J @ Y, alpha)
             if M:
                 Psi = block.at(post.Psi)
                 JPsi = J @ Psi
@@ -144,11 +146,23 @@ class Visit:
             if J_users:
                 stats.J_users = np.concatenate(J_users)
 
-    def prior_blocks(self, post: Posterior) -> list[FloatArray]:
-        """D K D' of each block."""
-        if self.K_of is not post.prior or not self.K_blocks:
-            self.K_of, self.K_blocks = post.prior, [block.prior(post.prior.K) for block in self.blocks]
+    def prior_blocks(self, post: Posterior) -> list[list[FloatArray]]:
+        """D K_i D' of each block for each of the `kernels`."""
+        now = kernels(post)
+        if len(now) != len(self.K_of) or now[0] is not self.K_of[0]:
+            self.K_of, self.K_blocks = now, [[block.prior(K) for K in now] for block in self.blocks]
         return self.K_blocks
+
+    def add_taste_scales(
+        self, stats: Statistics, kernels: list[FloatArray], J: FloatArray, JY: FloatArray, alpha: FloatArray
+    ) -> None:
+        """Add the gradients of the evidence in the scales of tastes, and their Fisher information."""
+        JK = [J @ K for K in kernels]
+        for i, K in enumerate(kernels):
+            outer = (alpha * times_vector(K, alpha)).sum()
+            stats.gradient_tau[i] += 0.5 * float(outer + trace_of(JY, JK[i]) - np.einsum("bii->", JK[i]))
+            for j in range(i + 1):
+                stats.fisher_tau[i, j] = stats.fisher_tau[j, i] = stats.fisher_tau[i, j] + 0.5 * trace_of(JK[i], JK[j])
 
     def _label_evidence(self) -> float:
         """Sum over labels of log Z_tilted - log of the integral of the site under the cavity."""
@@ -187,6 +201,14 @@ class Visit:
         """The sum over users of D' (alpha alpha' + J Y J - J) D: twice the gradient of the evidence in A."""
         Z = self.scores(post)
         return np.asarray(Z.T @ Z - (self.expected_scores(post) if expected is None else expected))
+
+
+def kernels(post: Posterior) -> list[FloatArray]:
+    """The matrices whose scales in A are learned: K_features and I while A = tau K_A, later K_A."""
+    prior = post.taste_prior
+    if prior.K_features is None or post.Psi.shape[1]:
+        return [prior.K]
+    return [prior.K_features, np.ones(post.n_items)]
 
 
 def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

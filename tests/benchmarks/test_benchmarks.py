@@ -145,7 +145,7 @@ def test_simulations_run_in_their_quick_form(capsys):
     simulations.main(["--quick"])
     result = printed(capsys)
     assert set(result["a"]) == set(result["b"]) == {"3.16"}
-    assert result["c"]["1 components, 576 labels"]["matched_r"] > 0.5
+    assert result["c"]["1 components, 2304 labels"]["matched_r"] > 0.5
 
 
 def test_matching_pairs_each_true_component_once():

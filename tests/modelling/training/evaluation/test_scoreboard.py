@@ -110,16 +110,16 @@ def read_records(parent: ModelSnapshot, worker: int) -> np.ndarray:
     return np.frombuffer(bytes(row.content) if row else b"", dtype=RECORD)
 
 
-def item_covariance(stored: array_store.Arrays, part: str) -> np.ndarray:
+def item_covariance(stored: array_store.Arrays, part: str, share: str = "share") -> np.ndarray:
     """K = share K_features + (1 - share) I."""
     about = json.loads(str(stored[part + "item_prior"]))
     kernel, X = kernel_from_state(json.loads(str(stored[part + "item_kernel"]))), stored[part + "X_items"]
-    return about["share"] * kernel(X) / about["size"] + (1.0 - about["share"]) * np.eye(len(X))
+    return about[share] * kernel(X) / about["size"] + (1.0 - about[share]) * np.eye(len(X))
 
 
 def prior_of_tastes(stored: array_store.Arrays, part: str) -> np.ndarray:
-    """A = floor K and the components."""
-    return floor(stored, part) * item_covariance(stored, part) + components(stored, part)
+    """A = floor K_A and the components."""
+    return floor(stored, part) * item_covariance(stored, part, "taste_share") + components(stored, part)
 
 
 def floor(stored: array_store.Arrays, part: str) -> float:
