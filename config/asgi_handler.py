@@ -20,7 +20,7 @@ from django.db import close_old_connections
 from django.http import HttpResponse
 from django.urls import set_script_prefix
 
-from config.process_metrics import measure_request
+from config.monitoring.process_metrics import measure_request
 
 JUDGING_PATHS = ("/judgements/", "/retractions/", "/task/")
 HEALTH_PATHS = ("/healthz", "/readyz")

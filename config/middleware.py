@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from annotation.http.error_pages import method_not_allowed, service_unavailable
-from config.json_logging import current_request_id, load_private_paths, mask_private
+from config.monitoring.json_logging import current_request_id, load_private_paths, mask_private
 
 log = logging.getLogger("concord.request")
 

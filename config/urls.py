@@ -5,8 +5,8 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
 from annotation.views import accounts, two_factor
-from config import health
-from config.metrics import metrics
+from config.monitoring import health
+from config.monitoring.metrics import metrics
 from modelling.web.api.router import api
 
 handler400 = "annotation.http.error_pages.bad_request"

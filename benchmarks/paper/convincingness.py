@@ -29,8 +29,8 @@ from benchmarks.paper.ukpconvarg import FOLDER_VARIABLE, METRICS, PANELS, Corpus
 from modelling.baselines import BradleyTerry, LinearPreference
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.kernels import Kernel
-from modelling.features.item_kernels import item_kernels
-from modelling.features.text import TextFeatures
+from modelling.training.features.item_kernels import item_kernels
+from modelling.training.features.text import TextFeatures
 
 NAME = "convincingness"
 METHODS = ("crowdgppl", "gppl", "bradley_terry", "linear")

@@ -195,11 +195,11 @@ FAULTS_ALLOWED = os.environ.get("CONCORD_DRILL") == "1"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "config.json_logging.RequestIdFilter"}},
-    "formatters": {"json": {"()": "config.json_logging.JsonFormatter"}},
+    "filters": {"request_id": {"()": "config.monitoring.json_logging.RequestIdFilter"}},
+    "formatters": {"json": {"()": "config.monitoring.json_logging.JsonFormatter"}},
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["request_id"]},
-        "error_counter": {"class": "config.process_metrics.ErrorCounter", "level": "ERROR"},
+        "error_counter": {"class": "config.monitoring.process_metrics.ErrorCounter", "level": "ERROR"},
     },
     "root": {"handlers": ["stderr", "error_counter"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {

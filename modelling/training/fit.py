@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelling.crowdgppl import CrowdGPPL, LabelStore, PairwiseLabels, WeightedSum
-from modelling.features.text import TextFeatures
-from modelling.features.traits import TraitFeatures
+from modelling.training.features.text import TextFeatures
+from modelling.training.features.traits import TraitFeatures
 from modelling.training.inputs import Inputs, InputSummary
 from modelling.training.settings import ModelSettings, item_kernel
 

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from annotation.models import Project, User
+from tests.browser.dashboards.live_page import log_in
 from tests.browser.judging.judging_session import JudgingSession, make_study
-from tests.browser.live_page import log_in
 from tests.helpers.serving import serving
 from tests.modelling.cached_fits import cached_fits as cached_fits
 

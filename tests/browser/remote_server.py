@@ -74,7 +74,7 @@ class RemoteServer(Installation):
 
     def publish(self, number: int) -> None:
         """Publish a version of the watched study, as an updater on another machine would."""
-        self.run_python(f"from tests.browser.live_page import publish; publish({number})")
+        self.run_python(f"from tests.browser.dashboards.live_page import publish; publish({number})")
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -134,8 +134,8 @@ def server_profile(folder: Path, kind: type[S] = RemoteServer) -> Iterator[S]:  
 
 @contextmanager
 def run_remote_server(folder: Path) -> Iterator[RemoteServer]:
-    """Yield a running server profile with the study of `tests.browser.live_page`."""
+    """Yield a running server profile with the study of `tests.browser.dashboards.live_page`."""
     with server_profile(folder) as server:
-        server.run_python("from tests.browser.live_page import make_watched_study; make_watched_study()")
+        server.run_python("from tests.browser.dashboards.live_page import make_watched_study; make_watched_study()")
         with server.serving():
             yield server

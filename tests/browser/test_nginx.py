@@ -11,14 +11,14 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from benchmarks.load.database import query
-from tests.browser.live_page import log_in
+from tests.browser.dashboards.live_page import log_in
 from tests.browser.nginx import ProxiedServer
 from tests.browser.remote_server import server_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SECONDS = 60
-STUDY = "from tests.browser.live_page import make_watched_study; make_watched_study()"
+STUDY = "from tests.browser.dashboards.live_page import make_watched_study; make_watched_study()"
 LAST_FAILURE = "SELECT ip_address FROM axes_accessattempt ORDER BY id DESC LIMIT 1"
 
 

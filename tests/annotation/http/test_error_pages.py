@@ -10,8 +10,8 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from annotation.models import Project, User
-from config import health
-from config.json_logging import JsonFormatter
+from config.monitoring import health
+from config.monitoring.json_logging import JsonFormatter
 from modelling.models import UpdaterBeat
 from tests.conftest import PASSWORD
 

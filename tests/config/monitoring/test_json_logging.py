@@ -15,8 +15,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchmarks.load.installation import ROOT, Installation, die_with_parent
 from benchmarks.load.waiting import wait_until
-from config import json_logging
-from config.json_logging import LOGGED_PARAMETERS, PARAMETER, JsonFormatter, mask_private
+from config.monitoring import json_logging
+from config.monitoring.json_logging import LOGGED_PARAMETERS, PARAMETER, JsonFormatter, mask_private
 
 CANARY = "c4n4ry"
 

@@ -17,7 +17,7 @@ from benchmarks.load.client import LoadClient
 from benchmarks.load.crowd import Crowd
 from benchmarks.load.installation import ROOT, Installation, descendants
 from benchmarks.load.waiting import wait_until
-from config.process_metrics import ErrorCounter, measure_request, request_kind
+from config.monitoring.process_metrics import ErrorCounter, measure_request, request_kind
 from modelling.models import ExportJob
 from modelling.updater.leases import record_heartbeat
 from modelling.web import metrics

@@ -1,4 +1,4 @@
-"""Metrics that each web process counts itself. `config/metrics.py` exposes them; several processes are summed there."""
+"""Metrics that each web process counts itself. `metrics.py` exposes them; several processes are summed there."""
 
 import logging
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from modelling.training import versions
 from modelling.updater import settings_search
 from modelling.updater.update import update_one
 from modelling.web import live
-from tests.browser.live_page import log_in, make_watched_study, publish, submit_login
+from tests.browser.dashboards.live_page import log_in, make_watched_study, publish, submit_login
 from tests.browser.page_checks import find_page_problems, violations
 from tests.browser.remote_server import RemoteServer, run_remote_server
 from tests.modelling.two_camps import make_fitted_study

@@ -1,4 +1,4 @@
-"""`/metrics` in Prometheus format, for whoever has METRICS_TOKEN. Without the setting the page does not exist.
+"""`/metrics` in Prometheus format, for clients with the METRICS_TOKEN. Without the setting the page does not exist.
 
 Several web processes on one machine write their counts to files in a shared folder (`serve` sets
 PROMETHEUS_MULTIPROC_DIR), and any of them answers for all.
