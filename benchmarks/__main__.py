@@ -16,6 +16,7 @@ MODULES = (
     "benchmarks.stability",
     "benchmarks.people",
     "benchmarks.planning.suggestions",
+    "benchmarks.planning.stopping",
     "benchmarks.speed",
     "benchmarks.streaming",
     "benchmarks.server.large_study",

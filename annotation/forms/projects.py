@@ -31,6 +31,7 @@ NUMBERS = [
     "update_batch",
 ]
 SUGGESTION_NUMBERS = ["top_k", "random_share"]
+STOP_TARGET = "stop_target"
 RETENTION = "retention_days"
 # Texts in Markdown, with a preview on the settings page.
 MARKDOWN_TEXTS = ("instructions", "consent", "thanks", "example_explanation")
@@ -94,6 +95,8 @@ class ProjectForm(forms.ModelForm):
             *NUMBERS,
             "suggestions",
             *SUGGESTION_NUMBERS,
+            STOP_TARGET,
+            "stop_pauses",
             RETENTION,
         ]
         widgets = {
@@ -114,7 +117,7 @@ class ProjectForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in (*NUMBERS, *SUGGESTION_NUMBERS, RETENTION):
+        for name in (*NUMBERS, *SUGGESTION_NUMBERS, STOP_TARGET, RETENTION):
             self.fields[name] = _integer_field(name)
         for name in self.instance.plain_texts:
             self.fields[name].help_text = f"{self.fields[name].help_text} {PLAIN_TEXT_NOTE}"
@@ -149,6 +152,7 @@ class ProjectForm(forms.ModelForm):
                 ["suggestions", *SUGGESTION_NUMBERS],
                 _("Which pair a worker gets next, once the study has a model."),
             ),
+            (_("Stop rule"), [STOP_TARGET, "stop_pauses"], ""),
             (_("Data retention"), [RETENTION], ""),
         ]
         for legend, names, text in parts:

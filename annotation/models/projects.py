@@ -134,7 +134,18 @@ class Project(models.Model):
         _("items at the top that matter"),
         default=5,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("From 1 to 1,000. Suggestions for the top items are about this many."),
+        help_text=_("From 1 to 1,000. Suggestions for the top items and the stop rule are about this many."),
+    )
+    stop_target = models.PositiveSmallIntegerField(
+        _("certainty at which to stop (%)"),
+        default=90,
+        validators=[MinValueValidator(50), MaxValueValidator(99)],
+        help_text=_("From 50 to 99. The probability that the top items are the right ones."),
+    )
+    stop_pauses = models.BooleanField(
+        _("pause the study when it is certain enough"),
+        default=False,
+        help_text=_("After two versions in a row that reach the certainty. You can open it again at any time."),
     )
     attention_checks = models.PositiveSmallIntegerField(
         _("attention checks per worker"),
@@ -231,6 +242,7 @@ class Project(models.Model):
                 name="project_suggestions",
             ),
             models.CheckConstraint(condition=Q(top_k__range=(1, 1000)), name="project_top_k"),
+            models.CheckConstraint(condition=Q(stop_target__range=(50, 99)), name="project_stop_target"),
             models.CheckConstraint(condition=Q(direction__in=["ltr", "rtl"]), name="project_direction"),
         ]
 

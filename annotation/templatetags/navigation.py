@@ -48,6 +48,7 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
         _("Plan"),
         [
             PageEntry("modelling:suggestions", _("Suggested pairs")),
+            PageEntry("modelling:stopping", _("When to stop")),
         ],
     ),
     (

@@ -73,12 +73,17 @@ def compare(design: StudyDesign, seeds: Sequence[int]) -> dict[str, Any]:
         found[policy] = {"tau": curves[0], "top_recall": curves[1]}
         for row, measure in enumerate(("tau", "top_recall")):
             found[policy][f"labels_for_{measure}"] = needed(grid, curves[row])
-    random = found[RANDOM]
     found["ratio"] = {
-        "tau, suggestions for the order": found["order"]["labels_for_tau"] / random["labels_for_tau"],
-        "top 10, suggestions for the top": found["top"]["labels_for_top_recall"] / random["labels_for_top_recall"],
+        "tau, suggestions for the order": found["order"]["labels_for_tau"] / needed_or_all(found, "tau"),
+        "top 10, suggestions for the top": found["top"]["labels_for_top_recall"] / needed_or_all(found, "top_recall"),
     }
     return found
+
+
+def needed_or_all(found: dict[str, Any], measure: str) -> float:
+    """Labels that random pairs need; all labels of the study if those are not enough, so the ratio is at most that."""
+    labels = found[RANDOM][f"labels_for_{measure}"]
+    return float(found["labels"][-1] if np.isnan(labels) else labels)
 
 
 def curve(design: StudyDesign, seed: int, grid: np.ndarray) -> np.ndarray:

@@ -61,6 +61,17 @@ class OrderPosterior:
         inner = S_x[a] - S_x[b] + np.diag(1.0 / np.maximum(precision, 1e-12))
         return OrderPosterior(self.mean, self.cov - S_x @ np.linalg.solve(inner, S_x.T))
 
+    def after_many(self, a: Ints, b: Ints, precision: Floats) -> OrderPosterior:
+        """The same for more pairs than items: S' = (S^-1 + L)^-1 = S - S (I + L S)^-1 L S, L their Laplacian."""
+        N = len(self.mean)
+        L = np.zeros((N, N))
+        np.add.at(L, (a, b), -precision)
+        L = L + L.T
+        L[np.diag_indices(N)] -= L.sum(axis=0)
+        L_S = L @ self.cov
+        cov = self.cov - self.cov @ np.linalg.solve(np.eye(N) + L_S, L_S)
+        return OrderPosterior(self.mean, (cov + cov.T) / 2.0)
+
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
         """Samples (n, N) of the scores. The ridge makes the covariance positive definite, so Cholesky suffices."""
         ridge = SAMPLE_JITTER * float(np.trace(self.cov)) / max(len(self.mean), 1)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from django.db.models import Count
-from django.db.models.functions import Length
 
-from annotation.models import Assignment, Item, Project, Suggestion, Worker
+from annotation.models import Assignment, Project, Suggestion, Worker
 from annotation.models.arms import list_designs
 from annotation.services import write_suggestions
 from modelling.models import ModelSnapshot, UpdateState
+from modelling.planning.groups import PairGroup, pair_groups
 from modelling.planning.policy import Mask, PairQuestion, SuggestedPairs, suggest_pairs
-from modelling.planning.posterior import Floats, Ints, OrderPosterior, contrasts
+from modelling.planning.posterior import Ints, OrderPosterior, contrasts
 from modelling.planning.reading_time import ReadingTime, reading_time
 from modelling.training.snapshots import FittedModel
 
@@ -28,15 +28,6 @@ MAX_PERSONAL = 40  # workers who get suggestions of their own, those who judge n
 PERSONAL_ITEMS, PERSONAL_ROWS = 120, 15
 MAX_COUNTED = 200_000  # judgements; in a larger study only pair selection looks for free slots
 Purpose = Project.Suggestions
-
-
-@dataclass(frozen=True, eq=False)
-class ItemGroup:
-    """Items that can be paired: their positions in the model, primary keys and seconds to read."""
-
-    at: Ints
-    ids: Ints
-    seconds: Floats
 
 
 def refresh_suggestions(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
@@ -62,50 +53,33 @@ def refresh_suggestions(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
 def build_suggestions(snapshot: ModelSnapshot, fitted: FittedModel, purpose: Purpose) -> Iterator[Suggestion]:
     """Unsaved rows for everyone, and for the workers who judge now if the purpose is personal."""
     project, rng = snapshot.project, np.random.default_rng([snapshot.seed, snapshot.number])
-    groups = list(item_groups(fitted, project, reading_time(project), rng))
-    full = full_pairs(project)
-    total = sum(len(group.at) for group in groups)
+    groups, reading = list(sampled_groups(fitted, project, rng)), reading_time(project)
+    full, total = full_pairs(project), sum(len(group) for group in groups)
     count = max(LEAST_ROWS, min(MAX_ROWS, total))
     question = PairQuestion("order" if purpose == Purpose.PERSONAL else purpose.value, project.top_k)  # type: ignore[arg-type]
     taste = fitted.model.item_components_.T
     for group in groups:
-        share = -(-count * len(group.at) // total)
-        mean, cov = fitted.model.predict_consensus(items=group.at, return_cov=True)
+        share = -(-count * len(group) // total)
         asked = replace(
             question,
             judgements=fitted.item_counts[group.at],
             taste=taste[group.at],
-            seconds=group.seconds,
+            seconds=reading.per_item(group.lengths),
             blocked=blocked_pairs(group, full),
         )
-        found = suggest_pairs(OrderPosterior.given_scale(mean, cov), asked, share, rng)
+        found = suggest_pairs(group.posterior(fitted), asked, share, rng)
         yield from _rows(project, group, found)
     if purpose == Purpose.PERSONAL:
         for worker in judging_now(project):
             if worker in fitted.worker_index:
-                yield from personal_suggestions(project, fitted, groups, worker, rng)
+                yield from personal_suggestions(project, fitted, groups, reading, worker, rng)
 
 
-def item_groups(
-    fitted: FittedModel, project: Project, reading: ReadingTime, rng: np.random.Generator
-) -> Iterator[ItemGroup]:
-    """The groups of ranked items within which pairs are formed; one group if any two items may be paired."""
-    designs = list_designs(project)
-    within = all(design.pairs == Project.Pairs.WITHIN_GROUP for design in designs)
-    ids = fitted.item_ids[fitted.ranked]
-    facts = Item.objects.filter(project=project, active=True).annotate(length=Length("text"))
-    known = {pk: (group, length) for pk, group, length in facts.values_list("pk", "group", "length")}
-    members: dict[str, list[int]] = {}
-    for place, pk in enumerate(ids.tolist()):
-        if pk in known:
-            members.setdefault(known[pk][0] if within else "", []).append(place)
-    for places in members.values():
-        chosen = np.array(places, dtype=np.int64)
-        if len(chosen) > MAX_ITEMS:
-            chosen = np.sort(rng.choice(chosen, MAX_ITEMS, replace=False))
-        if len(chosen) > 1:
-            lengths = np.array([known[pk][1] for pk in ids[chosen].tolist()], dtype=np.float64)
-            yield ItemGroup(fitted.ranked[chosen], ids[chosen], reading.per_item(lengths))
+def sampled_groups(fitted: FittedModel, project: Project, rng: np.random.Generator) -> Iterator[PairGroup]:
+    """The groups of the study, the very large ones sampled."""
+    for group in pair_groups(fitted, project):
+        large = len(group) > MAX_ITEMS
+        yield group.take(np.sort(rng.permutation(len(group))[:MAX_ITEMS])) if large else group
 
 
 def full_pairs(project: Project) -> set[tuple[int, int]]:
@@ -118,7 +92,7 @@ def full_pairs(project: Project) -> set[tuple[int, int]]:
     return {(lo, hi) for lo, hi, _n in counted}
 
 
-def blocked_pairs(group: ItemGroup, full: set[tuple[int, int]]) -> Mask | None:
+def blocked_pairs(group: PairGroup, full: set[tuple[int, int]]) -> Mask | None:
     place = {pk: at for at, pk in enumerate(group.ids.tolist())}
     pairs = [(place[lo], place[hi]) for lo, hi in full if lo in place and hi in place]
     if not pairs:
@@ -137,18 +111,22 @@ def judging_now(project: Project) -> list[int]:
 
 
 def personal_suggestions(
-    project: Project, fitted: FittedModel, groups: list[ItemGroup], worker: int, rng: np.random.Generator
+    project: Project,
+    fitted: FittedModel,
+    groups: list[PairGroup],
+    reading: ReadingTime,
+    worker: int,
+    rng: np.random.Generator,
 ) -> Iterator[Suggestion]:
     """The pairs that would teach most about one worker's own order, in groups sampled down to a few items."""
     user = np.array([fitted.worker_index[worker]])
-    share = min(1.0, PERSONAL_ITEMS / sum(len(group.at) for group in groups))
+    share = min(1.0, PERSONAL_ITEMS / sum(len(group) for group in groups))
     for group in groups:
-        size = max(2, round(share * len(group.at)))
-        chosen = rng.permutation(len(group.at))[:size]
-        some = ItemGroup(group.at[chosen], group.ids[chosen], group.seconds[chosen])
+        size = max(2, round(share * len(group)))
+        some = group.take(rng.permutation(len(group))[:size])
         rows = max(1, round(PERSONAL_ROWS * size / PERSONAL_ITEMS))
         posterior = personal_posterior(fitted, user, some.at)
-        found = suggest_pairs(posterior, PairQuestion("order", seconds=some.seconds), rows, rng)
+        found = suggest_pairs(posterior, PairQuestion("order", seconds=reading.per_item(some.lengths)), rows, rng)
         yield from _rows(project, some, found, worker)
 
 
@@ -164,7 +142,7 @@ def personal_posterior(fitted: FittedModel, user: Ints, items: Ints) -> OrderPos
     return OrderPosterior.given_scale(mean, cov + shared + np.diag(private))
 
 
-def _rows(project: Project, group: ItemGroup, found: SuggestedPairs, worker: int | None = None) -> Iterator[Suggestion]:
+def _rows(project: Project, group: PairGroup, found: SuggestedPairs, worker: int | None = None) -> Iterator[Suggestion]:
     """Rows with the gain per second relative to that of a random pair."""
     a, b = group.ids[found.a], group.ids[found.b]
     gains = found.gain / found.random_gain if found.random_gain > 0 else found.gain

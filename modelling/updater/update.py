@@ -12,6 +12,7 @@ from annotation.models import Project
 from annotation.storage import fault_injection
 from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
 from modelling.planning.live_gain import measure_new_pairs
+from modelling.planning.stop_rule import assess, pause_if_certain
 from modelling.planning.suggestions import refresh_suggestions
 from modelling.training.evaluation.scoreboard import MetricSums, score_predictions, scoreboard_entries
 from modelling.training.inputs import (
@@ -110,6 +111,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     snapshot.diagnostics["pairing"] = pairing
     scores = compute_scores(trained.fitted, settings.seed)
     snapshot.project = project
+    snapshot.diagnostics["stopping"] = assess(snapshot, trained.fitted)
     timer("ranking")
     stored = array_store.save(project, trained.to_arrays(), base=snapshot.base)
     snapshot.checksum, snapshot.base, snapshot.number = stored.checksum, stored.base, rows.number
@@ -122,6 +124,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     trained.fitted.store.written(rows.number)
     fault_injection.maybe_fail("after_publish")
     refresh_suggestions(snapshot, trained.fitted)
+    pause_if_certain(snapshot)
     cache_training_state(snapshot, trained)
     clean_up_versions(project)
     return snapshot

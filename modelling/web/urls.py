@@ -40,6 +40,7 @@ urlpatterns = [
     path("projects/<slug:slug>/new-argument/", predictions.new_text, name="new_text"),
     path("projects/<slug:slug>/reliability/", ranking.reliability, name="reliability"),
     path("projects/<slug:slug>/suggestions/", planning.suggestions, name="suggestions"),
+    path("projects/<slug:slug>/stopping/", planning.stopping, name="stopping"),
     path("projects/<slug:slug>/pairs/", predictions.pairs, name="pairs"),
     path("projects/<slug:slug>/components/", components.components, name="components"),
     path("projects/<slug:slug>/components.csv", downloads.components, name="components_csv"),

@@ -15,8 +15,8 @@ from annotation.models.arms import describe_arms
 RULES = ("exclusion_rules", "stop_rule")
 SETTINGS = (
     "question", "instructions", "consent", "language", "ties_allowed", "judgements_per_worker", "redundancy", "pairs",
-    "repeat_share", "suggestions", "random_share", "top_k", "attention_checks", "gold_checks", "answers_wanted",
-    "questionnaire",
+    "repeat_share", "suggestions", "random_share", "top_k", "stop_target", "stop_pauses", "attention_checks",
+    "gold_checks", "answers_wanted", "questionnaire",
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension", "gold", "gold_limit", "gold_consequence")
 ARMS = "arms"

@@ -85,6 +85,8 @@ class ProjectCreate(RequestSchema):
     suggestions: Annotated[Suggestions, Field(description="Purpose of suggested pairs.")] = Project.Suggestions.ORDER
     random_share: Annotated[StrictInt, Field(ge=0, le=100, description="Percent of pairs beside suggestions.")] = 20
     top_k: Annotated[StrictInt, Field(ge=1, le=1000, description="Items at the top that matter.")] = 5
+    stop_target: Annotated[StrictInt, Field(ge=50, le=99, description="Certainty at which to stop, percent.")] = 90
+    stop_pauses: Annotated[StrictBool, Field(description="Pause the study when it is certain enough.")] = False
     lease_minutes: Annotated[StrictInt, Field(ge=1, le=1440)] = 30
     pairs_ahead: Annotated[StrictInt, Field(ge=1, le=20, description="Pairs leased to a worker at a time.")] = 5
     update_batch: Annotated[StrictInt, Field(ge=1, le=100_000)] = 10
@@ -127,6 +129,8 @@ class ProjectResponse(ResponseSchema):
     suggestions: Suggestions
     random_share: int
     top_k: int
+    stop_target: int
+    stop_pauses: bool
     lease_minutes: int
     pairs_ahead: int
     update_batch: int

@@ -28,6 +28,7 @@ FORM = {
     "repeat_share": "0",
     "suggestions": "order",
     "top_k": "5",
+    "stop_target": "90",
     "random_share": "50",
     "answers_wanted": "0",
     "retention_days": "0",

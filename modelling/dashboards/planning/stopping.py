@@ -1,0 +1,204 @@
+"""The page “When to stop”: how certain the top k is, how many more judgements it needs, and how stable it is."""
+
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from annotation.models import AuditEntry, Project, Recruitment
+from modelling.dashboards.common.figures import Figure, FigureTable, axis, rounded
+from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.planning.stop_rule import Assessment
+
+MAX_VERSIONS = 200  # of the curve, the newest
+STABLE_VERSIONS = 20  # that are compared with the shown one
+ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # "about": numbers up to, rounded to
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Judgements and cost until the target; `judgements` is None if the forecast does not reach it."""
+
+    judgements: int | None
+    furthest: int
+    cost: Decimal | None
+    currency: str
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How many versions in a row, up to the shown one, had the same top k, and since which."""
+
+    versions: int
+    since: int
+    judgements: int
+
+
+@dataclass(frozen=True)
+class StoppingPage:
+    found: Assessment
+    target: int
+    reached: bool
+    outlook: Outlook
+    stability: Stability
+    paused_at: Any
+    other_k: bool
+    figures: list[Figure]
+
+    @property
+    def sentence(self) -> str:
+        """How certain the top k is, in words."""
+        facts = {"k": self.found.top_k, "p": f"{100 * self.found.probability:.0f}", "n": self.found.groups}
+        if self.found.groups > 1:
+            return _("The top %(k)d are right in %(p)s %% of the %(n)d groups, in expectation.") % facts
+        return _("The top %(k)d are the right ones with a probability of %(p)s %%.") % facts
+
+    @property
+    def advice(self) -> str:
+        """How much is missing, in words."""
+        if self.reached:
+            return _("This reaches the target of %(target)d %%. You can stop.") % {"target": self.target}
+        facts = {"target": self.target, "k": self.found.top_k, "furthest": format_about(self.outlook.furthest)}
+        if self.outlook.judgements is None:
+            message = _("More than %(furthest)s more judgements are needed for %(target)d %% on the top %(k)d.")
+            return message % facts
+        facts["n"] = format_about(self.outlook.judgements)
+        if self.outlook.cost is None:
+            return _("About %(n)s more judgements for %(target)d %% on the top %(k)d.") % facts
+        facts["cost"] = f"{number_format(self.outlook.cost.quantize(Decimal(1)))} {self.outlook.currency}"
+        return _("About %(n)s more judgements (about %(cost)s) for %(target)d %% on the top %(k)d.") % facts
+
+    @property
+    def other_cut(self) -> str:
+        """Another number of top items that is more certain; empty if there is none."""
+        best = self.found.best_cut
+        if best is None or self.reached:
+            return ""
+        facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
+        return _("A clearer boundary: the top %(k)d are right with %(p)s %%.") % facts
+
+    @property
+    def stability_line(self) -> str:
+        if self.stability.versions < 2:
+            return _("The version before it had another top %(k)d, or there is none.") % {"k": self.found.top_k}
+        facts = {
+            "k": self.found.top_k,
+            "since": self.stability.since,
+            "n": number_format(self.stability.judgements, force_grouping=True),
+        }
+        return (
+            ngettext(
+                "The top %(k)d have been the same since version %(since)d, %(n)s judgement ago.",
+                "The top %(k)d have been the same since version %(since)d, %(n)s judgements ago.",
+                self.stability.judgements,
+            )
+            % facts
+        )
+
+
+def format_about(number: int) -> str:
+    """A rounded number: a forecast is not exact."""
+    step = next(step for limit, step in ROUND_TO if number <= limit)
+    return number_format(max(step, step * round(number / step)), force_grouping=True)
+
+
+def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
+    """None if the version has no stop rule."""
+    project, found = snapshot.project, Assessment.load(snapshot)
+    if found is None:
+        return None
+    return StoppingPage(
+        found=found,
+        target=project.stop_target,
+        reached=found.probability >= project.stop_target / 100,
+        outlook=get_outlook(project, found),
+        stability=find_stability(snapshot, found),
+        paused_at=paused_by_rule(project),
+        other_k=found.top_k != project.top_k,
+        figures=[certainty_figure(snapshot, found, project.stop_target)],
+    )
+
+
+def get_outlook(project: Project, found: Assessment) -> Outlook:
+    needed = found.forecast.needed(project.stop_target / 100)
+    recruitment = Recruitment.objects.filter(project=project).first()
+    cost = None
+    if needed is not None and recruitment is not None and recruitment.reward:
+        cost = recruitment.reward * needed / project.judgements_per_worker
+    currency = recruitment.currency if recruitment else ""
+    return Outlook(needed, int(found.forecast.judgements[-1]), cost, currency)
+
+
+def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
+    """Compare the top k of the ranking with those of earlier versions, newest first, until they differ."""
+    top = top_items(snapshot.pk, found)
+    versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lt=snapshot.number)
+    run, since, included = 1, snapshot.number, snapshot.included
+    for pk, number, count in versions.order_by("-number").values_list("pk", "number", "included")[:STABLE_VERSIONS]:
+        if top_items(pk, found) != top:
+            break
+        run, since, included = run + 1, number, count
+    return Stability(run, since, snapshot.included - included)
+
+
+def top_items(version: int, found: Assessment) -> set[int]:
+    """The items at the top of the ranking, or of each group if the study has several."""
+    scores = ConsensusScore.objects.filter(snapshot=version).order_by("rank")
+    if found.groups == 1:
+        return set(scores.values_list("item", flat=True)[: found.top_k])
+    count, top = Counter[str](), set[int]()
+    for item, group in scores.values_list("item", "item__group"):
+        count[group] += 1
+        if count[group] <= found.top_k:
+            top.add(item)
+    return top
+
+
+def paused_by_rule(project: Project) -> Any:
+    """When the stop rule paused the study, if that is its state now."""
+    if project.state != Project.State.PAUSED:
+        return None
+    entries = AuditEntry.objects.filter(project=project, user=None, details__has_key="stop_pauses")
+    last = entries.order_by("-pk").first()
+    return last.at if last and last.details.get("state", [None, None])[1] == Project.State.PAUSED else None
+
+
+def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
+    """The probability of each version by its judgements, the forecast, and the target."""
+    versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lte=snapshot.number)
+    rows = versions.order_by("-number").values_list("included", "diagnostics__stopping")[:MAX_VERSIONS]
+    past = [(included, stored) for included, stored in rows if stored and stored["top_k"] == found.top_k][::-1]
+    ahead = [snapshot.included + n for n in found.forecast.judgements.tolist()]
+    percent = [100 * stored["probability"] for _included, stored in past]
+    expected = [100 * p for p in found.forecast.probability.tolist()]
+    lines: dict[str, tuple[list[int], list[float], dict[str, Any]]] = {
+        _("so far"): ([included for included, _stored in past], percent, {"color": "--c1"}),
+        _("forecast"): (ahead, expected, {"color": "--c1", "dash": "dash"}),
+    }
+    traces = [
+        {"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": rounded(y), "line": line}
+        for name, (x, y, line) in lines.items()
+    ]
+    ends = [past[0][0] if past else snapshot.included, ahead[-1]]
+    goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}
+    traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
+    layout = {
+        "xaxis": axis(_("Judgements")),
+        "yaxis": axis(_("top %(k)d right (%%)") % {"k": found.top_k}, range=[0, 102]),
+    }
+    table = FigureTable(
+        [_("Judgements"), _("so far"), _("forecast")],
+        [[x, round(y, 1), ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
+        + [[x, "", round(y, 1)] for x, y in zip(ahead, expected, strict=True)],
+    )
+    title = _("Probability that the top %(k)d are right") % {"k": found.top_k}
+    description = _("Now %(now).0f %%, after %(n)d more judgements %(later).0f %%.") % {
+        "now": expected[0],
+        "n": ahead[-1] - snapshot.included,
+        "later": expected[-1],
+    }
+    return Figure("certainty", title, f"{title}. {description}", traces, layout, 380, table)

@@ -1,0 +1,177 @@
+"""The stop rule: its probabilities against plain counting, its forecast against a longer study, and pausing."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from django.test import Client
+from scipy.stats import kendalltau
+
+from annotation import services
+from annotation.models import Project, Recruitment, User, Worker
+from annotation.services import Receipt
+from modelling.dashboards.planning.stopping import StoppingPage, format_about, stopping_page
+from modelling.models import ModelSnapshot
+from modelling.planning.posterior import OrderPosterior
+from modelling.planning.stop_rule import Assessment, pause_if_certain
+from modelling.planning.stopping import Forecast, candidates, certainty, cut_probabilities, expected_tau, forecast
+from modelling.updater.update import update_one
+from tests.modelling.cached_fits import cached_fits as cached_fits
+
+pytestmark = pytest.mark.django_db
+LogIn = Callable[[User], Client]
+SAMPLING = 0.03  # two shares of about 1,000 samples each
+N = 15
+
+
+@pytest.fixture
+def posterior() -> OrderPosterior:
+    rng = np.random.default_rng(8)
+    root = rng.standard_normal((N, N)) / np.sqrt(N)
+    return OrderPosterior(np.sort(rng.standard_normal(N))[::-1], 0.1 * root @ root.T + 0.02 * np.eye(N))
+
+
+def test_certainty_is_what_counting_over_samples_gives(posterior: OrderPosterior) -> None:
+    rng = np.random.default_rng(1)
+    samples = rng.multivariate_normal(posterior.mean, posterior.cov, size=4000)
+    tops = [set(np.argsort(-row)[:4].tolist()) == set(range(4)) for row in samples]
+    taus = [kendalltau(row, posterior.mean).statistic for row in samples[:500]]
+    found = certainty(posterior, 4, np.random.default_rng(2))
+    assert found.probability == pytest.approx(np.mean(tops), abs=2 * SAMPLING)
+    assert found.tau == pytest.approx(np.mean(taus), abs=0.01)
+
+
+def test_limits_of_certainty(posterior: OrderPosterior) -> None:
+    rng = np.random.default_rng(1)
+    sure = OrderPosterior(posterior.mean, 1e-8 * np.eye(N))
+    assert certainty(sure, 4, rng).probability == 1.0
+    assert expected_tau(sure) == pytest.approx(1.0, abs=0.01)
+    ignorant = OrderPosterior(np.zeros(N), np.eye(N))
+    assert cut_probabilities(ignorant, rng)[3] < 0.01
+    assert expected_tau(ignorant) == 0.0
+
+
+def test_more_judgements_never_make_the_forecast_worse_and_suggestions_need_fewer(posterior: OrderPosterior) -> None:
+    by_policy = {policy: forecast(posterior, 4, 100, policy, 0.2, np.random.default_rng(3)) for policy in (None, "top")}
+    for found in by_policy.values():
+        assert found.judgements[0] == 0
+        assert (np.diff(found.probability) >= 0).all()
+    gain = by_policy["top"].probability - by_policy[None].probability
+    assert gain[-4:].mean() > SAMPLING
+
+
+def test_the_forecast_starts_at_the_certainty_of_now(posterior: OrderPosterior) -> None:
+    found = forecast(posterior, 4, 100, "order", 0.2, np.random.default_rng(3))
+    now = cut_probabilities(posterior, np.random.default_rng(4))[3]
+    assert found.probability[0] == pytest.approx(now, abs=SAMPLING)
+
+
+def test_judgements_needed_are_interpolated() -> None:
+    found = Forecast(np.array([0, 100, 300]), np.array([0.5, 0.7, 0.9]))
+    assert found.needed(0.4) == 0
+    assert found.needed(0.8) == 200
+    assert found.needed(0.95) is None
+
+
+def test_a_forecast_looks_only_at_items_near_the_boundary() -> None:
+    n = 400
+    large = OrderPosterior(np.linspace(3, -3, n), 0.01 * np.eye(n))
+    kept = candidates(large, 5)
+    assert len(kept) == 100
+    assert set(range(20)) <= set(kept.tolist())
+
+
+# Pages and pausing
+
+
+@pytest.fixture
+def snapshot(project: Project, crowd: list[Worker]) -> ModelSnapshot:
+    Project.objects.update(pairs=Project.Pairs.ANY, top_k=2, redundancy=20)
+    version = update_one("test")
+    assert version is not None
+    return version
+
+
+def say(snapshot: ModelSnapshot, probability: float) -> None:
+    """Let a version say this probability."""
+    snapshot.diagnostics["stopping"]["probability"] = probability
+    ModelSnapshot.objects.filter(pk=snapshot.pk).update(diagnostics=snapshot.diagnostics)
+
+
+def test_a_version_stores_what_the_page_says(snapshot: ModelSnapshot, owner: User, log_in: LogIn) -> None:
+    found = Assessment.load(snapshot)
+    assert found is not None
+    assert (found.top_k, found.groups) == (2, 1)
+    text = log_in(owner).get("/projects/pets/stopping/").text
+    assert f"with a probability of {100 * found.probability:.0f} %" in text
+    assert "more judgements" in text
+    assert "or there is none" in text
+
+
+def test_each_group_has_its_own_top_where_pairs_stay_within_groups(project: Project, crowd: list[Worker]) -> None:
+    Project.objects.update(top_k=2)
+    version = update_one("test")
+    assert version is not None
+    page = stopping_page(version)
+    assert page is not None
+    assert page.found.groups == 2
+    assert "of the 2 groups" in page.sentence
+
+
+def test_without_enough_items_there_is_no_stop_rule(
+    project: Project, crowd: list[Worker], owner: User, log_in: LogIn
+) -> None:
+    client = log_in(owner)
+    assert "No model yet" in client.get("/projects/pets/stopping/").text
+    Project.objects.update(top_k=50)
+    assert update_one("test") is not None
+    assert "no group has more than 50 items" in client.get("/projects/pets/stopping/").text
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("wanted", "said", "paused"), [(True, 0.95, True), (False, 0.95, False), (True, 0.6, False)], ids=str
+)
+def test_the_study_is_paused_if_the_owner_wants_and_two_versions_are_certain(
+    wanted: bool, said: float, paused: bool, snapshot: ModelSnapshot, crowd: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    Project.objects.update(stop_pauses=wanted)
+    say(snapshot, 0.95)
+    assert not pause_if_certain(snapshot), "one version is not enough"
+    judge(crowd[0])
+    later = update_one("test")
+    assert later is not None
+    say(later, said)
+    assert pause_if_certain(later) is paused
+    project = Project.objects.get()
+    assert project.state == ("paused" if paused else "open")
+    if paused:
+        page = stopping_page(ModelSnapshot.objects.get(pk=later.pk))
+        assert page is not None
+        assert page.paused_at is not None
+        services.change_project(project=project, user=None, changes={"state": "open"})
+        assert not pause_if_certain(later), "a study that is opened again stays open"
+
+
+def test_the_cost_follows_from_the_pay(snapshot: ModelSnapshot) -> None:
+    Recruitment.objects.create(project=snapshot.project, reward=Decimal("3.00"), currency="GBP")
+    Project.objects.update(judgements_per_worker=40)
+    stored = {**snapshot.diagnostics["stopping"], "judgements": [0, 240], "forecast": [0.5, 0.9], "probability": 0.5}
+    ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
+    page = stopping_page(ModelSnapshot.objects.get())
+    assert isinstance(page, StoppingPage)
+    assert page.advice == "About 240 more judgements (about 18 GBP) for 90 % on the top 2."
+
+
+def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
+    stored = {**snapshot.diagnostics["stopping"], "probability": 0.3, "by_cut": [0.2, 0.3, 0.8, 0.4]}
+    ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
+    page = stopping_page(ModelSnapshot.objects.get())
+    assert page is not None
+    assert page.other_cut == "A clearer boundary: the top 3 are right with 80 %."
+
+
+@pytest.mark.parametrize(("number", "text"), [(7, "7"), (243, "240"), (1234, "1,250"), (123_456, "123,500")])
+def test_forecasts_are_rounded(number: int, text: str) -> None:
+    assert format_about(number) == text
