@@ -131,7 +131,7 @@ def personal_suggestions(
 
 
 def personal_posterior(fitted: FittedModel, user: Ints, items: Ints) -> OrderPosterior:
-    """The posterior of a worker's own scores: that of the consensus, of the component weights, and a private rest."""
+    """The posterior of a worker's own scores: consensus, component weights and a private residual."""
     mean = fitted.model.predict_utilities(users=user, items=items)[:, 0]
     cov = fitted.model.predict_consensus(items=items, return_cov=True)[1]
     v = fitted.model.item_components_[:, items]
