@@ -17,7 +17,6 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import close_old_connections
-from django.http import HttpResponse
 from django.urls import set_script_prefix
 
 from config.monitoring.process_metrics import measure_request
@@ -27,13 +26,18 @@ HEALTH_PATHS = ("/healthz", "/readyz")
 JUDGING_THREADS = 2  # one computes while the other waits for the disk; more would only wait for SQLite's lock
 PAGE_THREADS = 4  # an import or an export may occupy one for a while
 MAX_WAITING = 100  # requests of a pool; about a second of work
-RETRY_SECONDS = 2
-BUSY = {
+PROBLEM = {
     "type": "about:blank",
     "title": "The server is busy.",
     "status": 503,
     "detail": "Everything already saved is safe. An answer given now is not saved yet; try again in a few seconds.",
 }
+BUSY = json.dumps(PROBLEM).encode()
+BUSY_HEADERS = [
+    (b"content-type", b"application/problem+json"),
+    (b"content-length", str(len(BUSY)).encode()),
+    (b"retry-after", b"2"),
+]
 
 
 class PooledHandler(ASGIHandler):
@@ -74,9 +78,8 @@ class PooledHandler(ASGIHandler):
     async def _refuse(self, scope: Any, send: Any) -> None:
         with measure_request(scope["path"]) as measurement:
             measurement.status = 503
-            response = HttpResponse(json.dumps(BUSY), status=503, content_type="application/problem+json")
-            response["Retry-After"] = str(RETRY_SECONDS)
-            await self.send_response(response, send)
+            await send({"type": "http.response.start", "status": 503, "headers": BUSY_HEADERS})
+            await send({"type": "http.response.body", "body": BUSY})
 
     def _pool_for(self, path: str) -> ThreadPoolExecutor:
         if path.endswith(JUDGING_PATHS):

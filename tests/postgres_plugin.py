@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
-from tests.helpers.postgres import find_bin, start
+from benchmarks.load.servers import find_postgres
+from tests.helpers.postgres import start
 
 if not os.environ.get("DATABASE_URL"):  # worker processes of pytest-xdist inherit it
-    found = find_bin()
+    found = find_postgres()
     if found is None:
         message = "PostgreSQL is not installed: the tests marked both_databases run on SQLite only."
         sys.stderr.write(f"{message}\n")

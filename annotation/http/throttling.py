@@ -119,8 +119,7 @@ def _count(name: str, seconds: int) -> int:
 
 
 def _count_in_cache(key: str, timeout: int) -> int:
-    cache.add(key, 0, timeout=timeout)
-    return int(cache.incr(key))
+    return 1 if cache.add(key, 1, timeout=timeout) else int(cache.incr(key))
 
 
 class MemoryCounters:

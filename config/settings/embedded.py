@@ -12,7 +12,6 @@ make_private(DATA_DIR)
 SECRET_KEY = secret_key(DATA_DIR)
 CHECKPOINT_KEY = checkpoint_key(DATA_DIR)
 DATABASES = {"default": sqlite_database(DATA_DIR / "concord.sqlite3")}
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *filter(None, os.environ.get("ALLOWED_HOSTS", "").split(","))]
 CSRF_TRUSTED_ORIGINS = [*filter(None, os.environ.get("TRUSTED_ORIGINS", "").split(","))]
 PUBLIC_ADDRESS = PUBLIC_ADDRESS or next(iter(CSRF_TRUSTED_ORIGINS), "").rstrip("/")

@@ -28,13 +28,6 @@ CACHES = {
     }
 }
 RATE_LIMITS = "cache"
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # A consumer waits for its next message without limit; the default of five seconds would close the socket.
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
-    }
-}
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 PUBLIC_ADDRESS = PUBLIC_ADDRESS or f"https://{next(iter(ALLOWED_HOSTS), 'localhost').lstrip('.')}"
 FILE_STORAGE = "table"

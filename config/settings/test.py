@@ -25,7 +25,6 @@ SECRET_KEY = "insecure key for tests"  # noqa: S105
 CHECKPOINT_KEY = "aW5zZWN1cmUgY2hlY2twb2ludCBrZXkgZm9yIHRlc3Q="
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 STATIC_ROOT = DATA_DIR / "staticfiles"
 STATIC_ROOT.mkdir()
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}

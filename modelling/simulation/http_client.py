@@ -32,6 +32,7 @@ class Response:
     status: int
     body: bytes
     location: str = ""
+    retry_after: float = 0.0  # seconds
 
     def json(self) -> dict[str, Any]:
         return json.loads(self.body)
@@ -68,7 +69,9 @@ class HttpClient:
         try:
             connection.request(method, path, body or None, sent)
             received = connection.getresponse()
-            response = Response(received.status, received.read(), received.headers.get("Location", ""))
+            location, retry_after = received.headers.get("Location", ""), received.headers.get("Retry-After", "")
+            pause = float(retry_after) if retry_after.isdigit() else 0.0
+            response = Response(received.status, received.read(), location, pause)
         except CONNECTION_ERRORS:
             self.close()
             raise

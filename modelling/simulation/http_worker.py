@@ -32,7 +32,11 @@ class HttpWorker:
 
     def __init__(self, client: Client, slug: str, *, patience: float = PATIENCE, simulated: bool = False) -> None:
         self.client, self.slug, self.patience, self.simulated = client, slug, patience, simulated
+        self.pauses = (FIRST_PAUSE, LONGEST_PAUSE)
         self.token, self.pairs, self.tie_offered = "", list[dict[str, Any]](), False
+
+    def attempts(self) -> Iterator["Attempt"]:
+        return retries(self.patience, *self.pauses)
 
     def request(self, method: str, path: str, body: bytes = b"", content_type: str = "") -> Response:
         headers = {"Content-Type": content_type, "X-CSRFToken": self.token} if content_type else {}
@@ -43,13 +47,14 @@ class HttpWorker:
 
     def request_with_retry(self, method: str, path: str, body: bytes = b"", content_type: str = "") -> Response:
         """Repeat the request until the response is final, or patience ends."""
-        for _ in retries(self.patience):
+        for attempt in self.attempts():
             try:
                 response = self.request(method, path, body, content_type)
             except CONNECTION_ERRORS:
                 continue
             if is_final(response):
                 return response
+            attempt.wait_for(response)
         raise SimulationError(f"{path} did not respond for {self.patience:g} seconds")
 
     def join(self) -> None:
@@ -96,10 +101,11 @@ class HttpWorker:
 
     def send_until_answered(self, answer: dict[str, Any]) -> Response:
         """Send the same UUID and payload until the server responds."""
-        for _ in retries(self.patience):
+        for attempt in self.attempts():
             response = self.send(answer)
             if response is not None and is_final(response):
                 return response
+            attempt.wait_for(response)
         raise SimulationError(f"judgement {answer['uuid']} was not acknowledged for {self.patience:g} seconds")
 
     def send(self, answer: dict[str, Any]) -> Response | None:
@@ -114,10 +120,23 @@ def is_final(response: Response) -> bool:
     return response.status < 500 and response.status != 429
 
 
-def retries(seconds: float) -> Iterator[None]:
+class Attempt:
+    """One attempt of several; `pause` is the time until the next one."""
+
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
+
+    def wait_for(self, response: Response | None) -> None:
+        """Respect Retry-After."""
+        if response is not None:
+            self.pause = max(self.pause, response.retry_after)
+
+
+def retries(seconds: float, first: float, longest: float) -> Iterator[Attempt]:
     """Attempts with a growing pause between them, for this many seconds."""
-    pause, began = FIRST_PAUSE, time.monotonic()
+    pause, began = first, time.monotonic()
     while time.monotonic() - began < seconds:
-        yield
-        threading.Event().wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        attempt = Attempt(pause)
+        yield attempt
+        threading.Event().wait(attempt.pause)
+        pause = min(2 * pause, longest)

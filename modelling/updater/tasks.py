@@ -6,8 +6,10 @@ Hints may be lost, duplicated or late: what needs an update is computed from row
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Event
 from typing import TYPE_CHECKING
 
 from celery import Celery, shared_task
@@ -21,9 +23,10 @@ log = logging.getLogger("concord.tasks")
 
 TASK = "modelling.updater.tasks.bring_up_to_date"
 HINT_EXPIRES = 30  # seconds
+HINT_SECONDS = 0.5  # between two hints of a process: one is enough for all judgements stored meanwhile
 
 _sender = ThreadPoolExecutor(1, thread_name_prefix="hints")  # a request never waits for Redis
-_pending: set[int] = set()
+_pending = Event()
 
 
 @shared_task(name=TASK, ignore_result=True)
@@ -56,13 +59,15 @@ def long_updates() -> LongUpdates:
 
 def wake_updater(project_id: int) -> None:
     """Send a hint that a judgement was committed. Neither fails nor blocks."""
-    if project_id not in _pending:
-        _pending.add(project_id)
-        _sender.submit(_send, project_id)
+    if not _pending.is_set():
+        _pending.set()
+        _sender.submit(_send)
 
 
-def _send(project_id: int) -> None:
-    _pending.discard(project_id)
+def _send() -> None:
+    """Send one hint for all judgements stored until now. The pause comes first, so that the last one is covered."""
+    time.sleep(HINT_SECONDS)
+    _pending.clear()
     queue: Celery = import_string(settings.TASK_QUEUE)
     try:
         queue.send_task(TASK, expires=HINT_EXPIRES, retry=False)

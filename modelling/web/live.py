@@ -1,8 +1,8 @@
 """Live updates: a WebSocket notifies open pages that something changed, and they fetch the changed part by HTTP.
 
 Each web process has one watcher, started by its first socket and ended by its last. It polls the state of the watched
-projects and sends changes to their channel groups, at most one message per second and project. Messages are hints: a
-lost one is repeated by the next.
+projects and hands changes to the open pages of its own process, at most one per second and project; no process depends
+on another one or on Redis. Messages are hints: a page that is slow, or misses one, gets the newest state next.
 """
 
 import asyncio
@@ -16,11 +16,9 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
-from channels.layers import get_channel_layer
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import DatabaseError
-from redis.exceptions import RedisError
 
 from annotation.http.access import Role, has_role
 from annotation.models import Project
@@ -33,15 +31,14 @@ log = logging.getLogger("concord.live")
 
 POLL_SECONDS = 0.5
 SEND_SECONDS = 1.0
-RECHECK_SECONDS = 30.0
-SOCKETS_PER_PROJECT = 500
+REPEAT_SECONDS = 30.0  # an unchanged state is repeated, so that the page knows that the socket is alive
+AUTHORIZE_SECONDS = 10.0  # how long a permission is relied on before it is checked again
+SOCKETS_PER_PROJECT = 500  # in each web process
 SOCKETS_PER_USER = 5  # in each web process
 
 # Close codes
 FORBIDDEN, LOGGED_OUT, TOO_MANY = 4403, 4401, 4429
 TEXT_NOT_ALLOWED, BYTES_NOT_ALLOWED, TRY_AGAIN_LATER = 1008, 1003, 1013
-
-OUTAGE = (RedisError, DatabaseError, OSError)  # Redis or the database is unavailable for a while
 
 ProjectState = dict[str, int | str]  # the JSON message: revision, labels, mark, changed
 
@@ -55,76 +52,85 @@ class Subscription:
 
 
 class Watcher:
-    """Counts sockets per project and user, and polls while there are any."""
+    """Knows the open pages of this process, and polls while there are any."""
 
     def __init__(self) -> None:
-        self.sockets: Counter[int] = Counter()
+        self.pages: dict[int, set[ProjectConsumer]] = {}
         self.users: Counter[int] = Counter()
         self.last_sent: dict[int, tuple[ProjectState, float]] = {}
         self.task: asyncio.Task[None] | None = None
         self.failing = False
 
     def has_room_for(self, subscription: Subscription) -> bool:
-        sockets, users = self.sockets[subscription.project_id], self.users[subscription.user_id]
-        return sockets < SOCKETS_PER_PROJECT and users < SOCKETS_PER_USER
+        pages, of_user = self.pages.get(subscription.project_id, ()), self.users[subscription.user_id]
+        return len(pages) < SOCKETS_PER_PROJECT and of_user < SOCKETS_PER_USER
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, page: "ProjectConsumer", subscription: Subscription) -> None:
         SOCKETS.inc()
-        self.sockets[subscription.project_id] += 1
+        self.pages.setdefault(subscription.project_id, set()).add(page)
         self.users[subscription.user_id] += 1
         if self.task is None or self.task.done():
             self.task = asyncio.get_running_loop().create_task(self._poll())
 
-    def remove(self, subscription: Subscription) -> None:
+    def remove(self, page: "ProjectConsumer", subscription: Subscription) -> None:
         SOCKETS.dec()
-        for counts, key in ((self.sockets, subscription.project_id), (self.users, subscription.user_id)):
-            counts[key] -= 1
-            if counts[key] <= 0:
-                del counts[key]
-        if subscription.project_id not in self.sockets:
+        self.users[subscription.user_id] -= 1
+        self.users = +self.users
+        self.pages[subscription.project_id].discard(page)
+        if not self.pages[subscription.project_id]:
+            del self.pages[subscription.project_id]
             self.last_sent.pop(subscription.project_id, None)
 
     async def _poll(self) -> None:
-        while self.sockets:
+        while self.pages:
             try:
-                for project_id, state in (await get_states(list(self.sockets))).items():
-                    await self._send_if_changed(project_id, state)
+                for project_id, state in (await get_states(list(self.pages))).items():
+                    self.notify_if_changed(project_id, state)
                 self.failing = False
-            except OUTAGE as error:  # the next round tries again
+            except (DatabaseError, OSError) as error:  # the next round tries again
                 if not self.failing:
                     log.warning("live updates are interrupted: %s", type(error).__name__)
                 self.failing = True
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _send_if_changed(self, project_id: int, state: ProjectState) -> None:
-        """Send a changed state, and repeat an unchanged one now and then: permissions are checked on each message."""
+    def notify_if_changed(self, project_id: int, state: ProjectState) -> None:
         before, at = self.last_sent.get(project_id, ({}, 0.0))
         elapsed = time.monotonic() - at
-        if (state != before and elapsed >= SEND_SECONDS) or elapsed >= RECHECK_SECONDS:
+        if (state != before and elapsed >= SEND_SECONDS) or elapsed >= REPEAT_SECONDS:
             self.last_sent[project_id] = (state, time.monotonic())
-            await get_channel_layer().group_send(group_name(project_id), {"type": "project_state", **state})
+            for page in self.pages.get(project_id, ()):
+                page.notify(state)
 
 
 watcher = Watcher()
 
 
 class ProjectConsumer(AsyncJsonWebsocketConsumer):
-    """The socket of an open page. It only sends; permissions are checked when it opens and with each message."""
+    """The socket of an open page. It only sends, from a task of its own, so that a stuck page delays no other."""
 
+    channel_layer_alias = "none"
     subscription: Subscription | None = None
-    last_sent: tuple[ProjectState, float] = ({}, 0.0)
+    authorized_at = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: ProjectState = {}
+        self.changed = asyncio.Event()
+        self.sending: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Release the subscription however the socket ends: `disconnect` is not called if the channel layer fails."""
+        """Release the subscription however the socket ends."""
         try:
             await super().__call__(scope, receive, send)
-        except OUTAGE as error:  # the page reconnects later
-            log.warning("a live page was disconnected: %s", type(error).__name__)
+        except (DatabaseError, OSError) as error:  # the page reconnects later
+            log.warning("a live page was refused: %s", type(error).__name__)
             with suppress(RuntimeError):
                 await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
         finally:
+            if self.sending is not None:
+                self.sending.cancel()
             if self.subscription is not None:
-                watcher.remove(self.subscription)
+                watcher.remove(self, self.subscription)
 
     async def connect(self) -> None:
         subscription = await self._authorize()
@@ -135,30 +141,32 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
             await self.accept()  # so that the page receives the close code
             await self.close(TOO_MANY)
             return
-        watcher.add(subscription)
+        watcher.add(self, subscription)
         self.subscription = subscription
-        await self.channel_layer.group_add(group_name(subscription.project_id), self.channel_name)
+        first = (await get_states([subscription.project_id]))[subscription.project_id]
+        watcher.last_sent.setdefault(subscription.project_id, (first, time.monotonic()))
         await self.accept()
-        await self._send((await get_states([subscription.project_id]))[subscription.project_id])
+        self.sending = asyncio.get_running_loop().create_task(self._send_states())
+        self.notify(first)
 
-    async def disconnect(self, code: int) -> None:
-        if self.subscription is not None:
-            await self.channel_layer.group_discard(group_name(self.subscription.project_id), self.channel_name)
+    def notify(self, state: ProjectState) -> None:
+        """Have this state sent, instead of an earlier one that has not been sent yet."""
+        self.state = state
+        self.changed.set()
 
-    async def project_state(self, event: dict[str, Any]) -> None:
-        """Forward a watcher's message. Each web process has a watcher, so the same one may arrive several times."""
-        state = {name: value for name, value in event.items() if name != "type"}
-        before, at = self.last_sent
-        if state == before and time.monotonic() - at < RECHECK_SECONDS / 2:
-            return
-        if await self._authorize() is None:
-            await self.close(LOGGED_OUT)
-            return
-        await self._send(state)
-
-    async def _send(self, state: ProjectState) -> None:
-        self.last_sent = (state, time.monotonic())
-        await self.send_json(state)
+    async def _send_states(self) -> None:
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            try:
+                if time.monotonic() - self.authorized_at >= AUTHORIZE_SECONDS and await self._authorize() is None:
+                    await self.close(LOGGED_OUT)
+                    return
+                await self.send_json(self.state)
+            except (DatabaseError, OSError) as error:
+                log.warning("a live page was disconnected: %s", type(error).__name__)
+                await self.close(TRY_AGAIN_LATER)
+                return
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         await self.close(BYTES_NOT_ALLOWED if bytes_data else TEXT_NOT_ALLOWED)
@@ -169,6 +177,7 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
         user = get_user(_SessionRequest(self.scope["session"].session_key))  # type: ignore[arg-type]
         project = Project.objects.filter(slug=self.scope["url_route"]["kwargs"]["slug"]).first()
         allowed = project is not None and has_role(project.role_of(user), Role.VIEWER)
+        self.authorized_at = time.monotonic()
         return Subscription(project.pk, int(user.pk)) if project and allowed and user.pk else None
 
 
@@ -177,10 +186,6 @@ class _SessionRequest:
 
     def __init__(self, session_key: str | None) -> None:
         self.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-
-
-def group_name(project_id: int) -> str:
-    return f"project-{project_id}"
 
 
 @database_sync_to_async

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.load.installation import ROOT, Installation, die_with_parent, free_port
+from benchmarks.load.servers import RedisServer
 from benchmarks.load.waiting import wait_until
-from tests.browser.remote_server import Redis, RemoteServer, make_certificate, require
+from tests.browser.remote_server import RemoteServer, make_certificate, require
 
 SITE = ROOT / "deploy" / "nginx.conf"
 SECONDS = 300
@@ -50,7 +51,7 @@ def adapt_site(text: str, changes: dict[str, str]) -> str:
 class ProxiedServer(RemoteServer):
     """Concord as the unit files start it, reached through nginx at `address`."""
 
-    def __init__(self, folder: Path, database_url: str, redis: Redis) -> None:
+    def __init__(self, folder: Path, database_url: str, redis: RedisServer) -> None:
         super().__init__(folder, database_url, redis)
         self.http_port, self.https_port = free_port(), free_port()
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,9 +14,10 @@ from typing import TypeVar
 
 import pytest
 
-from benchmarks.load.installation import ROOT, Installation, die_with_parent, free_port
+from benchmarks.load.installation import ROOT, Installation, die_with_parent
+from benchmarks.load.servers import RedisServer, find_postgres
 from benchmarks.load.waiting import wait_until
-from tests.helpers.postgres import find_bin, migrated_database, start
+from tests.helpers.postgres import migrated_database, start
 
 SECONDS = 300
 
@@ -29,39 +29,11 @@ def require(found: object, what: str) -> None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
 
 
-class Redis:
-    """A Redis that can be killed and started again on the same port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, cwd=self.folder, preexec_fn=die_with_parent, **quiet)
-        wait_until(self.is_ready, SECONDS, "Redis did not start")
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-    def is_ready(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
-        except OSError:
-            return False
-
-
 class RemoteServer(Installation):
     """Concord on PostgreSQL and Redis, served over https."""
 
-    def __init__(self, folder: Path, database_url: str, redis: Redis) -> None:
-        super().__init__(folder, database_url, redis_url=f"redis://127.0.0.1:{redis.port}/0")
+    def __init__(self, folder: Path, database_url: str, redis: RedisServer) -> None:
+        super().__init__(folder, database_url, redis_url=redis.url)
         self.redis = redis
 
     @property
@@ -118,11 +90,11 @@ S = TypeVar("S", bound=RemoteServer)
 @contextmanager
 def server_profile(folder: Path, kind: type[S] = RemoteServer) -> Iterator[S]:  # type: ignore[assignment]
     """Yield an empty server profile with its tables, static files and Redis; neither web server nor updater runs."""
-    binaries = find_bin()
+    binaries = find_postgres()
     require(binaries, "PostgreSQL")
     require(shutil.which("redis-server"), "Redis")
     assert binaries is not None
-    redis = Redis(folder)
+    redis = RedisServer(folder)
     with ExitStack() as stack:
         stack.callback(redis.kill)
         redis.start()

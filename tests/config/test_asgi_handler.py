@@ -79,7 +79,7 @@ def test_requests_are_refused_at_once_when_too_many_wait(
 
     refused, healthy, accepted = run_in_thread(overload())
     assert refused[0]["status"] == 503
-    assert (b"Retry-After", b"2") in refused[0]["headers"]
+    assert (b"retry-after", b"2") in refused[0]["headers"]
     assert "not saved yet" in body_of(refused)
     assert healthy[0]["status"] == 200
     assert [body_of(each) for each in accepted] == ["stored"] * 3

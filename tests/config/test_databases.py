@@ -1,22 +1,20 @@
 """Databases that disappear under the running server: nothing is acknowledged that is not stored."""
 
 import http.client
-import os
-import signal
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from benchmarks.load.client import LoadClient
 from benchmarks.load.database import query
-from benchmarks.load.installation import Installation, descendants
+from benchmarks.load.installation import Installation
+from benchmarks.load.servers import find_postgres, start_postgres
 from benchmarks.load.waiting import wait_until
 from tests.browser.remote_server import require
-from tests.helpers.postgres import find_bin, migrated_database, start_server
+from tests.helpers.postgres import migrated_database
 
 pytestmark = pytest.mark.slow
 
@@ -94,30 +92,17 @@ def test_a_restored_sqlite_file_is_used_at_once(server: Installation, tmp_path: 
 # PostgreSQL
 
 
-@contextmanager
-def frozen(pid: int) -> Iterator[None]:
-    """Stop all processes of a PostgreSQL server: it accepts connections and never answers."""
-    processes = [pid, *descendants(pid)]
-    for process in processes:
-        os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in processes:
-            os.kill(process, signal.SIGCONT)
-
-
 def test_requests_are_refused_while_postgresql_is_frozen_and_stored_afterwards(tmp_path: Path) -> None:
-    bin_dir = find_bin()
-    require(bin_dir, "PostgreSQL")
-    url, pid = start_server(bin_dir)  # type: ignore[arg-type]
-    with migrated_database(url) as database, Installation(tmp_path, database) as server:
+    programs = find_postgres()
+    require(programs, "PostgreSQL")
+    postgres = start_postgres(programs)  # type: ignore[arg-type]
+    with migrated_database(postgres.url) as database, Installation(tmp_path, database) as server:
         server.prepare(SLUG, items=20)
         server.start("--no-updater")
         worker = LoadClient(server.port, SLUG, server.headers, seed=1)
         worker.join()
         assert send_one(worker, 1) == 201
-        with frozen(pid):
+        with postgres.frozen():
             assert [send_one(worker, 2) for _ in range(3)] == [503] * 3
             pages = [f"/s/{SLUG}/", "/accounts/login/", "/api/v1/projects", "/readyz", "/healthz"]
             assert [status_of(server, page) for page in pages] == [503, 200, 401, 503, 200]

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, settings) -> list[str]:
     """The names of the tasks that were sent."""
+    monkeypatch.setattr(tasks, "HINT_SECONDS", 0.0)
     names: list[str] = []
     queue = SimpleNamespace(send_task=lambda name, **options: names.append(name))
     monkeypatch.setattr(tasks, "import_string", lambda name: queue)
@@ -45,7 +46,7 @@ def test_a_judgement_sends_a_hint(project: Project, worker: Worker, judge, sent:
 def test_a_burst_of_judgements_sends_few_hints(
     project: Project, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "_pending", set())
+    monkeypatch.setattr(tasks, "_pending", threading.Event())
     redis_is_slow = threading.Event()
     tasks._sender.submit(redis_is_slow.wait, 120)
     for _ in range(1000):

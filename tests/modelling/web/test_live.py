@@ -13,10 +13,9 @@ import pytest
 import uvicorn
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
-from channels.layers import InMemoryChannelLayer
 from django.contrib.sessions.models import Session
+from django.db import DatabaseError
 from django.test import Client
-from redis.exceptions import ConnectionError as RedisConnectionError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -85,7 +84,12 @@ def connects(communicator: Socket) -> bool:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"POLL_SECONDS": 0.01, "SEND_SECONDS": 0.0, "RECHECK_SECONDS": 0.05}.items():
+    for name, seconds in {
+        "POLL_SECONDS": 0.01,
+        "SEND_SECONDS": 0.0,
+        "REPEAT_SECONDS": 0.05,
+        "AUTHORIZE_SECONDS": 0.0,
+    }.items():
         monkeypatch.setattr(live, name, seconds)
 
 
@@ -198,7 +202,7 @@ def test_the_watcher_ends_with_the_last_socket(
         task = live.watcher.task
         assert task is not None
         await asyncio.wait_for(task, timeout=120)
-        return not live.watcher.sockets
+        return not live.watcher.pages
 
     assert run(scenario)
 
@@ -233,24 +237,54 @@ async def connects_and_receives(communicator: Socket) -> bool:
     return connected and state["type"] == "websocket.send"
 
 
-class BrokenLayer(InMemoryChannelLayer):
-    """A channel layer whose server is down."""
-
-    async def group_add(self, group: str, channel: str) -> None:
-        raise RedisConnectionError("down")
-
-
-def test_connections_are_refused_and_not_counted_while_redis_is_down(
-    project: Project, viewer: User, log_in: Callable[[User], Client], settings: Any
+def test_connections_are_refused_and_not_counted_while_the_database_is_down(
+    project: Project, viewer: User, log_in: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def fail(project_ids: list[int]) -> None:
+        raise DatabaseError
+
     client = log_in(viewer)
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "tests.modelling.web.test_live.BrokenLayer"}}
+    monkeypatch.setattr(live, "get_states", fail)
 
     async def scenario() -> bool:
         accepted = [await socket(client).connect() for _ in range(2 * live.SOCKETS_PER_USER)]
-        return any(accepted) or bool(live.watcher.users) or bool(live.watcher.sockets)
+        return any(accepted) or bool(live.watcher.users) or bool(live.watcher.pages)
 
     assert run(scenario) is False
+
+
+def test_a_stuck_page_delays_no_other_and_gets_only_the_newest_state(
+    project: Project, viewer: User, owner: User, log_in: Callable[[User], Client], quick: None
+) -> None:
+    async def scenario() -> list[str]:
+        stuck, other = live.ProjectConsumer(), live.ProjectConsumer()
+        unstuck, sent = asyncio.Event(), list[str]()
+
+        async def wait_then_send(state: dict[str, Any]) -> None:
+            await unstuck.wait()
+            sent.append(f"stuck {state['mark']}")
+
+        async def send(state: dict[str, Any]) -> None:
+            sent.append(f"other {state['mark']}")
+
+        for page, way in ((stuck, wait_then_send), (other, send)):
+            page.send_json, page.authorized_at = way, float("inf")  # type: ignore[method-assign]
+            live.watcher.pages.setdefault(1, set()).add(page)
+            page.sending = asyncio.create_task(page._send_states())
+        for number in range(4):
+            live.watcher.notify_if_changed(1, {"revision": number, "mark": str(number)})
+            while f"other {number}" not in sent:
+                await asyncio.sleep(0)
+        unstuck.set()
+        while "stuck 3" not in sent:
+            await asyncio.sleep(0)
+        for page in (stuck, other):
+            page.sending.cancel()
+        return sent
+
+    sent = run(scenario)
+    assert [each for each in sent if each.startswith("other")] == ["other 0", "other 1", "other 2", "other 3"]
+    assert [each for each in sent if each.startswith("stuck")] in (["stuck 3"], ["stuck 0", "stuck 3"])
 
 
 def test_the_state_changes_with_progress_condition_and_pin(project: Project) -> None:
@@ -276,21 +310,13 @@ def test_at_most_one_message_per_second_is_sent(monkeypatch: pytest.MonkeyPatch)
     """Thirty polls in three seconds, each with a new state."""
     sent: list[float] = []
     now = [100.0]
-
-    class Layer:
-        async def group_send(self, group: str, message: dict[str, Any]) -> None:
-            sent.append(now[0])
-
-    monkeypatch.setattr(live, "get_channel_layer", Layer)
     monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: now[0]))  # not the event loop's clock
-
-    async def scenario() -> None:
-        watcher = live.Watcher()
-        for poll in range(30):
-            await watcher._send_if_changed(1, {"revision": 1, "labels": 0, "mark": str(poll)})
-            now[0] += 0.1
-
-    run_in_thread(scenario())
+    watcher, page = live.Watcher(), live.ProjectConsumer()
+    watcher.pages = {1: {page}}
+    monkeypatch.setattr(page, "notify", lambda state: sent.append(now[0]))
+    for poll in range(30):
+        watcher.notify_if_changed(1, {"revision": 1, "labels": 0, "mark": str(poll)})
+        now[0] += 0.1
     assert len(sent) == 3
     assert all(later - earlier >= live.SEND_SECONDS - 1e-6 for earlier, later in pairwise(sent))
 
@@ -384,9 +410,10 @@ def close_code(browser: ClientConnection) -> int | None:
 def test_the_socket_is_closed_within_a_minute_of_logging_out(
     port: int, project: Project, owner: User, log_in: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Permissions are checked every 30 seconds even without changes; here, every half second."""
-    assert live.RECHECK_SECONDS + live.POLL_SECONDS <= 60
-    monkeypatch.setattr(live, "RECHECK_SECONDS", 0.5)
+    """A state is sent every 30 seconds even without changes; here, every half second."""
+    assert live.REPEAT_SECONDS + live.POLL_SECONDS + live.AUTHORIZE_SECONDS <= 60
+    monkeypatch.setattr(live, "REPEAT_SECONDS", 0.5)
+    monkeypatch.setattr(live, "AUTHORIZE_SECONDS", 0.0)
     client = log_in(owner)
     with open_socket(port, client) as browser:
         browser.recv(timeout=120)
