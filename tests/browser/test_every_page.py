@@ -9,11 +9,14 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from annotation import services
-from annotation.models import Arm, Item, Project, User, Worker
+from annotation.models import Arm, Item, Project, User, Worker, WorkerCheck
 from annotation.services.participation.arms import change_arms
+from annotation.services.participation.preparation import change_gold
+from annotation.services.participation.worker_invitations import invite_workers
 from modelling.models import ExportJob, WebhookDelivery, WebhookHost
 from modelling.web.api import tokens
 from modelling.webhooks import delivery
@@ -38,7 +41,7 @@ ACCOUNT = [
 STUDY = "projects/<slug:slug>/"
 NO_PAGES = {"state/", "trial/task/", "exports/<int:number>/"}  # redirects, JSON and files
 QUERIES = ["ranking/?q=nothing", "pairs/?worker=nobody", "new-argument/?text=Evidence"]
-PAID = ["", "link/", "recruitment/", "participants/", "passport/", "arms/"]
+PAID = ["", "link/", "recruitment/", "participants/", "passport/", "arms/", "gold/", "people/"]
 WITHOUT_DATA = [
     "activity/", "ranking/", "workers/", "components/", "reliability/", "pairs/", "model/", "items/", "exports/",
 ]  # fmt: skip
@@ -73,13 +76,18 @@ def invitation(project: Project, owner: User) -> str:
 
 
 def make_paid_study(owner: User) -> None:
-    """A study on Prolific with two arms, a changed plan and a participant."""
+    """A study on Prolific with two arms, gold pairs, invitations, a changed plan and a participant."""
     paid = services.create_project(owner=owner, slug="paid", title="Paid")
     change_arms(project=paid, user=owner, arms=[Arm(name=name) for name in ("short", "long")])
     services.change_project(project=paid, user=owner, changes={"state": "open"})
     services.change_project(project=paid, user=owner, changes={"redundancy": 5})
+    gold = [{"better": "A long and good reason. " * 20, "worse": "No."}]
+    change_gold(project=paid, user=owner, gold=gold, gold_checks=1, gold_limit=1, gold_consequence="flag")
+    invite_workers(project=paid, user=owner, labels=["a" * 180 + "@example.org", "ben"], days=7)
     recruit(paid, reward=Decimal("1.00"), estimated_minutes=20)
-    services.enrol(project=paid, platform="prolific", external_id="5f" * 12)
+    worker = services.enrol(project=paid, platform="prolific", external_id="5f" * 12)
+    facts = {"kind": "gold", "pair": gold[0], "expected": "left", "choice": "right", "answered_at": timezone.now()}
+    WorkerCheck.objects.create(project=paid, worker=worker, number=1, **facts)
 
 
 def study_pages() -> list[str]:

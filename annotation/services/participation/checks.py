@@ -33,10 +33,18 @@ def has_checks(project: Project) -> bool:
 
 
 def add_check(task: dict[str, Any], worker: Worker) -> dict[str, Any]:
-    """Put a check that is due before the worker's next pair."""
-    if has_checks(worker.project) and task["pairs"] and (check := _due_check(worker, task["done"])):
+    """Put a check that is due before the worker's next pair.
+
+    The page shows pairs ahead, so a check that is due near the end may come after the last pair.
+    """
+    if has_checks(worker.project) and _goes_on(task, worker) and (check := _due_check(worker, task["done"])):
         task["pairs"].insert(0, _check_payload(check))
     return task
+
+
+def _goes_on(task: dict[str, Any], worker: Worker) -> bool:
+    """Whether the worker has pairs, or has judged all of them and not ended yet."""
+    return bool(task["pairs"]) or (task["done"] >= task["total"] and worker.ended_at is None)
 
 
 def _due_check(worker: Worker, done: int) -> WorkerCheck | None:

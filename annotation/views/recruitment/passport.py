@@ -62,9 +62,17 @@ def format_value(name: str, value: Any) -> str:
         return str(dict(Project.Pairs.choices).get(value, value))
     if isinstance(value, bool):
         return _("yes") if value else _("no")
+    if name == "gold_consequence":
+        return str(dict(Preparation.Consequence.choices).get(value, value))
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "\n".join("; ".join(f"{key}: {_format_part(part)}" for key, part in row.items()) for row in value)
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False) if value else "–"
     return str(value) or "–"
+
+
+def _format_part(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -58,6 +58,22 @@ def test_a_returned_task_ends_the_participation_until_a_new_session(worker: Work
     assert client.get("/s/pets/").context["task"]["pairs"]
 
 
+def test_a_late_report_does_not_change_a_participation_that_has_ended(worker: Worker, client: Client) -> None:
+    client.post("/s/pets/stop/")
+    client.post("/s/pets/finish/")
+    assert post("RETURNED").json() == {"recorded": True}
+    worker.refresh_from_db()
+    assert worker.outcome == "stopped"
+    assert PlatformIdentity.objects.get().status == "RETURNED", "the owner sees both"
+
+
+def test_a_late_report_about_an_earlier_session_does_not_end_the_new_one(worker: Worker, client: Client) -> None:
+    client.get(link(worker.project, SESSION_ID="9d" * 12))
+    assert post("RETURNED").json() == {"recorded": True}
+    worker.refresh_from_db()
+    assert (worker.state, worker.outcome) == ("active", "")
+
+
 def test_a_worker_who_was_too_slow_may_still_finish(worker: Worker, client: Client) -> None:
     post("TIMED-OUT")
     worker.refresh_from_db()

@@ -1,12 +1,15 @@
 """Paid studies end to end in a browser, with a stand-in for each platform's pages."""
 
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerCheck
+from annotation.models import Arm, Judgement, PlatformIdentity, Project, User, Worker, WorkerCheck
+from annotation.services.participation.arms import change_arms
 from annotation.services.participation.preparation import change_preparation
+from annotation.services.participation.worker_invitations import invite_workers
 from tests.annotation.platforms.studies import CODES, PID, link, recruit
 from tests.browser.judging.judging_session import PHONE, READING_TIME, make_study
 from tests.browser.page_checks import find_keyboard_problems, find_page_problems
@@ -179,3 +182,58 @@ def test_practice_a_comprehension_check_and_an_attention_check_before_the_end(
     expect(page.get_by_text(CODES["finished"], exact=True)).to_be_visible()
     assert Judgement.objects.count() == 4
     assert WorkerCheck.objects.exclude(answered_at=None).count() == 1
+
+
+ARABIC = {
+    "title": "دراسة الحجج", "question": "أي الحجتين أكثر إقناعا؟", "consent": "نحفظ إجاباتك.", "language": "ar",
+    "direction": "rtl", "instructions": "اقرأ النصين.", "judgements_per_worker": QUOTA,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("screen", [PHONE, {"viewport": {"width": 1280, "height": 900}}], ids=["390", "1280"])
+def test_an_invited_worker_in_an_arm_reads_from_right_to_left(
+    served: str, browser: Browser, paid_study: Project, owner: User, screen: dict[str, Any]
+) -> None:
+    """The pages of an arm in Arabic: every text of the researcher runs to the left, and nothing scrolls sideways."""
+    Project.objects.update(**ARABIC)
+    own = {"question": "أي الحجتين ألطف؟", "instructions": "فكر في **اللطف**."}
+    change_arms(project=paid_study, user=owner, arms=[Arm(name="أ", **own), Arm(name="ب", **own)])
+    pair = {"first": "الكلاب وفية.", "second": "لا أعرف.", "answer": "left", "explanation": "لأن الأول حجة."}
+    change_preparation(project=paid_study, user=owner, practice=[pair], comprehension=[])
+    recruit(paid_study, "invited")
+    [(_invitation, token)] = invite_workers(project=paid_study, user=owner, labels=["ada"], days=7)
+    page = browser.new_context(**screen).new_page()
+    page.clock.install()
+    problems = []
+
+    def check() -> None:
+        texts = page.locator("[lang=ar]").all()
+        assert texts
+        directions = {text.evaluate("each => getComputedStyle(each).direction") for text in texts}
+        assert directions == {"rtl"}, page.url
+        problems.extend(find_page_problems(page))
+
+    page.goto(f"{served}/s/pets/?invitation={token}")
+    expect(page.get_by_role("heading", name=ARABIC["title"])).to_be_visible()
+    assert page.get_by_text(own["question"]).count() == 0
+    check()
+    consent(page)
+    expect(page.get_by_role("heading", name=own["question"])).to_be_visible()
+    check()
+    problems += find_keyboard_problems(page)
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_text("Practice 1 of 1")).to_be_visible()
+    first, second = (page.get_by_role("button", name=name).bounding_box() for name in ("First", "Second"))
+    assert first["x"] > second["x"], "the first button is on the right, as the first text is"
+    check()
+    page.get_by_role("button", name="First").click()
+    check()
+    page.get_by_role("button", name="Next").click()
+    check()
+    for _ in range(QUOTA):
+        answer(page)
+    page.get_by_role("button", name="Finish now").click()
+    expect(page.get_by_text(CODES["finished"], exact=True)).to_be_visible()
+    problems.extend(find_page_problems(page))
+    assert problems == []
+    assert Worker.objects.get().arm is not None

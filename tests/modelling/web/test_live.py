@@ -3,9 +3,11 @@
 import asyncio
 import json
 import threading
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,12 +21,15 @@ from django.test import Client
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from annotation.models import Membership, Project, User
+from annotation import services
+from annotation.models import Membership, Project, User, Worker
+from annotation.services.participation.outcomes import end_participation
 from benchmarks.load.waiting import wait_until
 from config.asgi import application
 from modelling.management.commands.serve import web_config
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.web import live
+from tests.annotation.platforms.studies import CODES, recruit
 from tests.conftest import run_in_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +111,32 @@ def test_a_member_connects_and_receives_the_project_state(
 
     state = run(scenario)
     assert (state["revision"], state["labels"], len(state["mark"])) == (0, 0, 8)
+
+
+def test_no_message_contains_a_completion_code(
+    project: Project, owner: User, log_in: Callable[[User], Client], quick: None
+) -> None:
+    """Not even to owners, and not even while a worker ends."""
+    recruit(project)
+    worker, communicator = services.enrol(project=project), socket(log_in(owner))
+
+    async def scenario() -> list[str]:
+        assert await communicator.connect()
+        texts = [str(await communicator.receive_state())]
+        await sync_to_async(judge_once)(worker)
+        await sync_to_async(end_participation)(worker=worker, outcome="finished")
+        texts.append(str(await communicator.receive_state()))
+        await communicator.disconnect()
+        return texts
+
+    texts = run(scenario)
+    assert len(texts) == 2
+    assert not [code for code in CODES.values() for text in texts if code in text]
+
+
+def judge_once(worker: Worker) -> None:
+    lease = services.lease_pairs(worker=worker, rng=Random(1))[0]
+    services.record_judgement(worker=worker, uuid=uuid.uuid4(), assignment=lease.public_id, choice="left")
 
 
 @pytest.mark.parametrize("path", ["/ws/", "/ws/projects/", "/nowhere"])

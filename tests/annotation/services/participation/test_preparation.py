@@ -127,3 +127,18 @@ def test_a_check_of_another_worker_is_refused(project: Project, client: Client) 
     other.post("/s/pets/join/")
     body = {"uuid": str(uuid.uuid4()), "assignment": str(WorkerCheck.objects.get().public_id), "choice": "left"}
     assert other.post("/s/pets/judgements/", json.dumps(body), content_type="application/json").status_code == 404
+
+
+def test_checks_that_came_too_late_follow_the_last_pair(project: Project, client: Client) -> None:
+    """The page shows pairs ahead: someone fast answers all of them before a check arrives."""
+    Project.objects.update(attention_checks=2, judgements_per_worker=3)
+    client.post("/s/pets/join/")
+    ahead = client.get("/s/pets/task/").json()["pairs"]
+    for pair in ahead:
+        body = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": "left"}
+        client.post("/s/pets/judgements/", json.dumps(body), content_type="application/json")
+    assert len(ahead) == Judgement.objects.count() == 3
+    assert len(answer_everything(client, fails=2)) == 2
+    client.post("/s/pets/finish/")
+    assert Worker.objects.get().outcome == "failed_checks"
+    assert client.get("/s/pets/task/").json()["pairs"] == []
