@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from django.db.models import TextChoices
+from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,6 +29,7 @@ from annotation.models.items import MAX_TEXT
 from annotation.services.items import MAX_GROUP, MAX_KEY, normalise_key, normalise_newlines
 
 FEATURE_PREFIX = "feature:"
+KEY_WORDS, KEY_LENGTH, KEY_HASH = 3, 24, 6  # of a key made from a text: words, characters, and digits of the hash
 KEY_NAMES = (
     "key", "item_id", "#id", "id", "item_key", "item_num", "item_number", "item_no", "identifier", "doc_id", "item",
     "code", "number", "nr",
@@ -77,8 +80,20 @@ def guess_item_columns(sample: TableSample) -> ColumnMap:
         guess.assign(ItemUse.GROUP, "topic")
         guess.assign(ItemUse.GROUP, "stance")
     _assign_prompt(guess)
+    if len(guess.names) == 1:
+        guess.assign(ItemUse.TEXT, *guess.names)
     guess.assign(ItemUse.TEXT, *TEXT_NAMES)
+    _assign_name_as_key(guess)
     return guess.finish()
+
+
+def _assign_name_as_key(guess: Guess) -> None:
+    """A name beside a text is the key if no other column is, and if no two rows share it."""
+    for name in ("name", "title", "label", "item_name"):
+        index = guess.index_of(name)
+        cells = [] if index is None else guess.sample.cells(index)
+        if cells and len(set(cells)) == len(guess.sample.rows) and not guess.has(ItemUse.KEY):
+            guess.assign(ItemUse.KEY, name)
 
 
 def _assign_prompt(guess: Guess) -> None:
@@ -104,13 +119,13 @@ def read_items(path: Path, columns: ColumnMap | None = None) -> list[ImportedIte
     if not sample.header:
         raise ImportFileError(_("At least 2 items are needed.") + " " + _("The file is empty."))
     columns = columns or guess_item_columns(sample)
-    columns.require([ItemUse.KEY, ItemUse.TEXT])
+    columns.require([ItemUse.TEXT] if columns.uses == [ItemUse.TEXT] else [ItemUse.KEY, ItemUse.TEXT])
     _check_feature_names(columns)
     columns = resolve_study(path, columns)
     problems = ProblemList()
     with open_table(path) as table:
         rows = [_read_row(line, cells, columns, problems) for line, cells in rows_of_study(table, columns, problems)]
-    _check_unique_keys(rows, columns.name(ItemUse.KEY), problems)
+    _check_unique_keys(rows, _key_column(columns), problems)
     problems.raise_if_any()
     if not rows:
         raise ImportFileError(_("At least 2 items are needed.") + " " + _("The file has a header but no rows."))
@@ -144,10 +159,23 @@ def _read_row(line: int, cells: list[str], columns: ColumnMap, problems: Problem
             features[name] = cell_checks.parse_number(cells[index])
         except ValueError as error:
             problems.add(line, columns.header[index], str(error), quote(cells[index]))
-    key, text = (cells[columns.uses.index(use)] for use in (ItemUse.KEY, ItemUse.TEXT))
-    row = _normalise(ImportedItem(line, key, text, group, metadata, features))
-    _check_row(row, columns.name(ItemUse.KEY), columns.name(ItemUse.TEXT), problems)
+    key, text = columns.find(ItemUse.KEY), cells[columns.uses.index(ItemUse.TEXT)]
+    row = _normalise(
+        ImportedItem(line, make_key(text) if key is None else cells[key], text, group, metadata, features)
+    )
+    _check_row(row, _key_column(columns), columns.name(ItemUse.TEXT), problems)
     return row
+
+
+def _key_column(columns: ColumnMap) -> str:
+    return columns.name(ItemUse.TEXT if columns.find(ItemUse.KEY) is None else ItemUse.KEY)
+
+
+def make_key(text: str) -> str:
+    """A key for a text in a file without keys: its first words and a hash, so that importing it again adds nothing."""
+    words = slugify(text, allow_unicode=True).split("-")[:KEY_WORDS]
+    digest = sha256(normalise_newlines(text).strip().encode(errors="replace")).hexdigest()[:KEY_HASH]
+    return "-".join([*filter(None, ["-".join(words)[:KEY_LENGTH].strip("-")]), digest])
 
 
 def _normalise(row: ImportedItem) -> ImportedItem:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,18 @@ def test_hostile_text_is_stored_and_shown_verbatim(empty: Project, olga: Client,
         page = olga.get(address).content.decode()
         assert "<img src=x" not in page
         assert text.strip().replace("<", "&lt;").replace(">", "&gt;") in page
+
+
+def test_a_file_with_texts_only_gets_keys_that_stay_the_same(empty: Project, tmp_path: Path) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text("argument\nCats purr at night.\n!?\n猫は静か。\n", encoding="utf-8")
+    rows = read_items(path)
+    assert [re.sub("[0-9a-f]{6}$", "#", row.key) for row in rows] == ["cats-purr-at-#", "#", "猫は静か-#"]
+    import_items(project=empty, user=None, rows=rows)
+    assert not plan_items(empty, read_items(path)).changes_anything
+    path.write_text("argument\nCats purr.\nCats purr.\n", encoding="utf-8")
+    with pytest.raises(ImportFileError, match="already used"):
+        read_items(path)
 
 
 def test_a_text_of_maximum_length_is_accepted(empty: Project, tmp_path: Path) -> None:
