@@ -160,9 +160,7 @@ def _read_row(line: int, cells: list[str], columns: ColumnMap, problems: Problem
         except ValueError as error:
             problems.add(line, columns.header[index], str(error), quote(cells[index]))
     key, text = columns.find(ItemUse.KEY), cells[columns.uses.index(ItemUse.TEXT)]
-    row = _normalise(
-        ImportedItem(line, make_key(text) if key is None else cells[key], text, group, metadata, features)
-    )
+    row = _normalise(ImportedItem(line, make_key(text) if key is None else cells[key], text, group, metadata, features))
     _check_row(row, _key_column(columns), columns.name(ItemUse.TEXT), problems)
     return row
 
