@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from annotation.models import Item, Project
 from annotation.models.arms import list_designs
 from annotation.services.deletion import ProjectArchived
-from annotation.services.pairs.selection import count_pairs, count_possible_pairs
+from annotation.services.pairs.counts import count_pairs, count_possible_pairs
 
 NUMBERS = [
     "judgements_per_worker",

@@ -17,6 +17,7 @@ from annotation.importing.problems import ImportFileError, ProblemList, quote
 from annotation.models import Item, Project, User
 from annotation.services import audit
 from annotation.services.items import current_items, lock_items, next_revision, normalise_key
+from annotation.services.participation.quotas import renew_quotas
 from annotation.storage import event_log
 
 MIN_ITEMS = 2
@@ -169,6 +170,7 @@ def _store(project: Project, user: User | None, plan: ItemImportPlan) -> None:
     Item.objects.bulk_create([*revised, *added], batch_size=BATCH)
     _store_details(plan.updated)
     event_log.raise_inputs_revision(project.pk)
+    renew_quotas(project)
     new_revisions = [[item.key, item.revision + 1] for _, item in plan.corrected[:MAX_AUDITED]]
     before = {item.key: [item.group, item.metadata, item.features] for _, item in plan.updated[:MAX_AUDITED]}
     details = {**plan.counts, "new_revisions": new_revisions, "details_before": before}

@@ -111,6 +111,13 @@ class Worker(models.Model):
     practised = models.PositiveSmallIntegerField(default=0, help_text=_("Practice pairs done."))
     comprehension_attempts = models.PositiveSmallIntegerField(default=0)
     ended_at = models.DateTimeField(null=True, blank=True, help_text=_("When the outcome was set."))
+    quota = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_(
+            "The judgements that the worker was asked for, if the items form fewer pairs than the study's number."
+        ),
+    )
     suspended = models.BooleanField(default=False, help_text=_("An owner excluded the worker, who gets no more pairs."))
 
     objects = WorkerQuerySet.as_manager()
@@ -132,6 +139,12 @@ class Worker(models.Model):
     def design(self) -> Design:
         """What this worker gets: the study's settings, or those of their arm."""
         return Design(self.project, self.arm if self.arm_id else None)
+
+    @property
+    def judgements_wanted(self) -> int:
+        """How many judgements end the task: the study's number, or what this worker was told when they joined."""
+        study = self.project.judgements_per_worker
+        return study if self.quota is None else min(study, self.quota)
 
     @property
     def stopped(self) -> bool:

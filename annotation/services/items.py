@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy
 from annotation.exceptions import RequestError
 from annotation.models import EventHead, Item, Project, User
 from annotation.services import audit
+from annotation.services.participation.quotas import renew_quotas
 from annotation.storage import event_log
 
 MAX_KEY = 200
@@ -111,6 +112,7 @@ def set_item_active(*, item: Item, user: User | None, active: bool) -> Item:
 
 
 def _record_change(item: Item, user: User | None, action: str, details: dict[str, Any]) -> None:
-    """Audit the change and make the model update."""
+    """Audit the change, make the model update and ask workers for as many judgements as there are pairs."""
     event_log.raise_inputs_revision(item.project_id)
+    renew_quotas(item.project)
     audit(item.project, user, action, {"key": item.key, **details})

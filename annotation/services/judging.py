@@ -115,7 +115,7 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker
     done = queries.count_judgements(worker)
-    if done >= worker.project.judgements_per_worker:
+    if done >= worker.judgements_wanted:
         worker.state = Worker.State.FINISHED
         worker.save(update_fields=["state"])
         if worker.stopped:  # answers that arrived after stopping complete the quota

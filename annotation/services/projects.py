@@ -18,8 +18,10 @@ from annotation.models import (
     User,
 )
 from annotation.services.participation import passport
+from annotation.services.participation.quotas import renew_quotas
 from annotation.storage import event_log, queries
 
+QUOTA_FIELDS = {"pairs", "judgements_per_worker", "repeat_share"}  # how many judgements a worker is asked for
 COPIED = "copied from a project"  # audit action; stored rows use this text
 # The fields that a copy does not take over. Everything else is copied, including fields of later releases.
 NOT_COPIED = {"id", "slug", "title", "state", "import_salt", "simulated", "archived_at", "created_at", "listed"}
@@ -52,6 +54,8 @@ def change_project(*, project: Project, user: User | None, changes: dict[str, An
         Suggestion.objects.filter(project=project).delete()  # they were for another purpose
     if "model_settings" in old:
         event_log.raise_inputs_revision(project.pk)
+    if not old.keys().isdisjoint(QUOTA_FIELDS):
+        renew_quotas(project)
     audit(project, user, "changed settings", {name: [old[name], changes[name]] for name in old})
 
 

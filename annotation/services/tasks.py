@@ -26,7 +26,7 @@ def build_task(worker: Worker, done: int | None = None, last: Judgement | None =
     return {
         "pairs": [_lease_payload(lease, worker.project) for lease in leases],
         "done": done,
-        "total": worker.project.judgements_per_worker,
+        "total": worker.judgements_wanted,
         "undo": str(undo.uuid) if undo else None,
         "undo_choice": undo.choice_shown if undo else None,
         "finished": finished,

@@ -26,7 +26,7 @@ from annotation.models import Judgement, Project, Worker
 from annotation.models.arms import Design, texts_before_consent
 from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
-from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
+from annotation.services.pairs.counts import count_promised_judgements
 from annotation.services.participation.arrival import enrol_arrived, sign_identity
 from annotation.services.participation.checks import add_check, record_check
 from annotation.services.participation.outcomes import earned_completion, promises_completion
@@ -152,13 +152,12 @@ def _welcome(request: HttpRequest, project: Project, form: JoinForm, status: int
 
 def welcome_context(project: Project, form: JoinForm) -> dict[str, Any]:
     """What the welcome page shows, with the number of pairs that a worker can really judge."""
-    n_judgements = possible_judgements(project, count_possible_pairs(project).fewest)
     return {
         "project": project,
         "form": form,
         "design": Design(project),
         **texts_before_consent(project),
-        "n_judgements": n_judgements or project.judgements_per_worker,
+        "n_judgements": count_promised_judgements(project),
     }
 
 

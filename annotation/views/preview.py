@@ -24,6 +24,7 @@ from annotation.http.json_body import read_json
 from annotation.models import Project
 from annotation.models.arms import Design, list_designs
 from annotation.services import trials
+from annotation.services.pairs.counts import count_promised_judgements
 from annotation.services.pairs.selection import find_sample_pairs
 from annotation.services.tasks import empty_task, pair_payload
 from annotation.views import ResearcherRequest
@@ -141,7 +142,7 @@ def closing(request: ResearcherRequest, project: Project) -> HttpResponse:
 @in_study_language
 def thanks(request: ResearcherRequest, project: Project) -> HttpResponse:
     """The thank-you page of a worker who has finished."""
-    total = project.judgements_per_worker
+    total = count_promised_judgements(project)
     task = {"done": total, "total": total, "finished": True}
     preview = _preview(_read_design(request, project), "preview_thanks")
     return _render(request, "thanks", preview, project=project, task=task)

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_noop
 from annotation.models import Judgement, Project, User
 from annotation.models.arms import Design, list_designs
 from annotation.services import audit
-from annotation.services.pairs.selection import count_pairs, count_possible_pairs
+from annotation.services.pairs.counts import count_pairs, count_possible_pairs
 from modelling.models import ModelSnapshot, Webhook, WebhookDelivery, WebhookHost
 from modelling.models.webhooks import webhook_salt
 from modelling.training.inputs import SKIPPED

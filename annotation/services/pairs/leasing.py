@@ -33,7 +33,7 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
     if done is None:
         done = queries.count_judgements(worker)
     leases = _renew(_open_leases(worker), project, timezone.now())
-    wanted = min(project.pairs_ahead, project.judgements_per_worker - done)
+    wanted = min(project.pairs_ahead, worker.judgements_wanted - done)
     few = len(leases) <= max(project.pairs_ahead - REFILL, 0)
     if few and len(leases) < wanted and _top_up(worker, wanted, rng):
         leases = _open_leases(worker)

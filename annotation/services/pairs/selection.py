@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Count
 
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, User, Worker
-from annotation.models.arms import Design, list_designs
+from annotation.models.arms import Design
 from annotation.models.projects import MAX_REDUNDANCY
 from annotation.services.projects import audit
 from annotation.storage import queries
@@ -283,32 +283,6 @@ def _items_with_loads(design: Design) -> list[tuple[int, str, int]]:
     slots = range(design.slots.start, design.slots.start + MAX_REDUNDANCY)
     loads = dict(queries.loads_in_slots(design.project, slots))
     return [(pk, group, loads.get(pk, 0)) for pk, group in design.items.order_by().values_list("pk", "group")]
-
-
-def count_pairs(design: Design) -> int:
-    """Count the pairs that a worker with this design can get."""
-    sizes = [size for _group, size in design.items.order_by().values_list("group").annotate(Count("pk"))]
-    if design.pairs == Project.Pairs.ANY:
-        sizes = [sum(sizes)]
-    return sum(size * (size - 1) // 2 for size in sizes)
-
-
-@dataclass(frozen=True)
-class PossiblePairs:
-    """The pairs that the study's workers can get; with arms, those of the smallest arm and of all arms together."""
-
-    fewest: int
-    total: int
-
-
-def count_possible_pairs(project: Project) -> PossiblePairs:
-    counts = [count_pairs(design) for design in list_designs(project)]
-    return PossiblePairs(min(counts), sum(counts))
-
-
-def possible_judgements(project: Project, n_pairs: int) -> int:
-    """How many judgements a worker can make: the quota, or fewer if all pairs and planned repeats are fewer."""
-    return min(project.judgements_per_worker, n_pairs + n_pairs * project.repeat_share // 100)
 
 
 def find_sample_pairs(design: Design, limit: int) -> list[tuple[Item, Item]]:

@@ -13,8 +13,9 @@ from annotation.exceptions import RequestError
 from annotation.models import Arm, Judgement, Project, User, Worker
 from annotation.models.arms import OVERRIDES, Design, describe_arms
 from annotation.models.workers import ACTIVE_WINDOW, SIMULATED
-from annotation.services.pairs.selection import count_pairs
+from annotation.services.pairs.counts import count_pairs
 from annotation.services.participation.payment import PAID
+from annotation.services.participation.quotas import renew_quotas
 from annotation.services.projects import audit
 from annotation.storage import queries
 
@@ -112,4 +113,5 @@ def change_arms(*, project: Project, user: User | None, arms: list[Arm]) -> None
         Arm.objects.update_or_create(project=project, number=arm.number, defaults=values)
     new = describe_arms(project)
     if new != old:
+        renew_quotas(project)
         audit(project, user, "changed the arms", {"arms": [old, new]})

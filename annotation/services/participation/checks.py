@@ -52,7 +52,7 @@ def _due_check(worker: Worker, done: int) -> WorkerCheck | None:
     if checks and checks[-1].answered_at is None:
         return checks[-1]
     project = worker.project
-    positions = check_positions(project.judgements_per_worker, project.attention_checks + project.gold_checks)
+    positions = check_positions(worker.judgements_wanted, project.attention_checks + project.gold_checks)
     if len(checks) >= len(positions) or done < positions[len(checks)]:
         return None
     try:

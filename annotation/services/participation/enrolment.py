@@ -12,6 +12,7 @@ from annotation.models import PlatformIdentity, Project, Worker
 from annotation.models.workers import RETURN_CODE_LENGTH, SIMULATED, spell_code, worker_code
 from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.arms import choose_arm
+from annotation.services.participation.quotas import find_quota
 
 GROUP_LENGTH = 5  # characters of a return code between two hyphens
 Answers = dict[str, Any]  # to the questionnaire, by the names of the questions
@@ -57,6 +58,7 @@ def enrol_once(*, project: Project, code: str, traits: Answers | None = None, an
 def _create_worker(project: Project, code: str, traits: Answers | None, answers: Answers | None) -> Worker:
     worker = Worker(project=project, code=code, traits=traits or {}, answers=answers or {}, consented_at=timezone.now())
     worker.arm = choose_arm(project, code)
+    worker.quota = find_quota(worker.design)
     worker.return_digest = digest_return_code(_derive_return_code(worker))
     worker.save(force_insert=True)
     return worker

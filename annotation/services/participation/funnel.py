@@ -8,7 +8,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from annotation.models import Judgement, Project, Recruitment, Worker
-from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
+from annotation.services.pairs.counts import count_possible_pairs, possible_judgements
 from annotation.services.participation.payment import Payment
 
 

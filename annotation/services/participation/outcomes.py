@@ -61,7 +61,7 @@ def set_outcome(worker: Worker, outcome: str = "", *, has_pairs: bool = False) -
 
 
 def _outcome_of(worker: Worker, has_pairs: bool) -> str:
-    if queries.count_judgements(worker) >= worker.project.judgements_per_worker:
+    if queries.count_judgements(worker) >= worker.judgements_wanted:
         return Outcome.FAILED_CHECKS if has_failed(worker) else Outcome.FINISHED
     if worker.outcome == Outcome.STOPPED:
         return Outcome.STOPPED

@@ -20,7 +20,7 @@ from annotation.forms.projects import NEXT_STATES, ProjectForm, StateForm
 from annotation.http.access import Role, members_only
 from annotation.http.arrival import study_link
 from annotation.models import Item, Judgement, JudgementImport, Project
-from annotation.services.pairs.selection import count_possible_pairs, possible_judgements
+from annotation.services.pairs.counts import count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.payment import summarise_payment
 from annotation.templatetags.worker_texts import render_text

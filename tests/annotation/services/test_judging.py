@@ -165,13 +165,13 @@ def test_a_worker_finishes_after_the_last_judgement(worker_client: Client) -> No
     assert "You have finished" in page
 
 
-def test_a_worker_without_further_pairs_sees_that_none_are_left(worker_client: Client) -> None:
+def test_a_worker_who_has_judged_every_pair_has_finished(worker_client: Client) -> None:
     answered = 0
     while pair := pair_of(worker_client):
         post(worker_client, assignment=pair["assignment"])
         answered += 1
     assert answered == 6 + 3  # every pair of four cats and of three dogs
-    assert "no more pairs for you" in worker_client.get("/s/pets/").text
+    assert "You have finished." in worker_client.get("/s/pets/").text
 
 
 def test_pairs_are_within_a_group_and_never_repeated(project: Project, worker: Worker, judge: Any) -> None:

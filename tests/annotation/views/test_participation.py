@@ -47,7 +47,7 @@ def test_stopping_leads_to_thanks_with_the_count_and_can_be_taken_back(
     judge(joined)
     page = worker_client.post("/s/pets/stop/", follow=True).content.decode()
     assert "Your 2 answers are saved." in page
-    assert "You stopped after 2 of 40 pairs." in page
+    assert "You stopped after 2 of 9 pairs." in page
     joined.refresh_from_db()
     assert (joined.state, joined.outcome) == ("finished", Worker.Outcome.STOPPED)
 

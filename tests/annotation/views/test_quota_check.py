@@ -1,12 +1,15 @@
 """Before opening: a quota that cannot be met and a missing consent text are named, and workers get the true number."""
 
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 from django.test import Client
 
 from annotation.models import Project, User, Worker
-from annotation.services.pairs.selection import possible_judgements
+from annotation.services import change_project
+from annotation.services.items import add_item
+from annotation.services.pairs.counts import possible_judgements
 
 pytestmark = pytest.mark.django_db
 
@@ -67,3 +70,28 @@ def test_with_a_consent_text_the_tick_is_required(project: Project, client: Clie
     assert 'name="consent"' in client.get("/s/pets/").text
     assert client.post("/s/pets/join/").status_code == 422
     assert not Worker.objects.filter(project=project).exists()
+
+
+def test_a_worker_has_finished_with_the_last_pair_and_continues_when_there_are_more(
+    project: Project, worker_client: Client, owner: User
+) -> None:
+    task = worker_client.get("/s/pets/task/").json()
+    assert (task["done"], task["total"]) == (0, 9)
+    while task["pairs"]:
+        answer = {"uuid": str(uuid4()), "assignment": task["pairs"][0]["assignment"], "choice": "left"}
+        task = worker_client.post("/s/pets/judgements/", answer, content_type="application/json").json()["next"]
+    assert (task["done"], task["finished"]) == (9, True)
+    assert Worker.objects.get().state == "finished"
+    add_item(project=project, user=owner, key="cats-9", text="Cats climb.", group="cats")
+    task = worker_client.get("/s/pets/task/").json()
+    assert (task["done"], task["total"], task["finished"]) == (9, 13, False)
+    assert task["pairs"]
+    change_project(project=project, user=owner, changes={"judgements_per_worker": 12})
+    assert worker_client.get("/s/pets/task/").json()["total"] == 12
+
+
+def test_a_worker_who_finished_the_studys_number_stays_finished(project: Project, worker: Worker, owner: User) -> None:
+    change_project(project=project, user=owner, changes={"judgements_per_worker": 3})
+    Worker.objects.update(state="finished")
+    add_item(project=project, user=owner, key="cats-9", text="Cats climb.", group="cats")
+    assert (Worker.objects.get().state, Worker.objects.get().quota) == ("finished", None)

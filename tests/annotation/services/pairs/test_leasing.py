@@ -18,6 +18,7 @@ from annotation.http import throttling
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, Worker
 from annotation.services import Receipt, lease_pairs
 from annotation.services.pairs.selection import Candidate, PairSelector, sample_pair, search_pair
+from annotation.services.participation.quotas import renew_quotas
 from annotation.services.verification import find_problems
 from tests.annotation.variety import find_repetitions, judge_all
 from tests.conftest import make_items
@@ -293,6 +294,7 @@ def test_the_number_of_queries_per_answer_does_not_depend_on_the_size_of_the_stu
         birds = [Item(project=project, key=f"b{n_items}-{n}", text=f"Bird {n}.", group="birds") for n in range(n_items)]
         Item.objects.bulk_create(birds)
         Item.objects.exclude(group="birds").update(active=False)
+        renew_quotas(project)
         worker_client.get("/s/pets/task/")
         counts.append(count_queries_of_five_answers(worker_client))
     assert min(map(min, counts)) == QUERIES

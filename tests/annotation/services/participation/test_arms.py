@@ -15,7 +15,7 @@ from django.utils import timezone
 from annotation import services
 from annotation.models import Arm, Assignment, Judgement, Project, Suggestion, User, Worker
 from annotation.models.arms import Design
-from annotation.services.pairs.selection import count_pairs, count_possible_pairs
+from annotation.services.pairs.counts import count_pairs, count_possible_pairs
 from annotation.services.participation.arms import ArmInUse, change_arms, count_present, summarise_arms, tie_break
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.participation.passport import freeze, get_passport, list_changes

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from annotation import services
 from annotation.models import AuditEntry, Item, Membership, Project, User, Worker
-from annotation.services.pairs.selection import count_possible_pairs
+from annotation.services.pairs.counts import count_possible_pairs
 from tests.conftest import make_items
 
 pytestmark = pytest.mark.django_db

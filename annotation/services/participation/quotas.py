@@ -1,0 +1,21 @@
+"""The judgements that each worker is asked for: the study's number, or fewer if the items form fewer pairs."""
+
+from annotation.models import Project, Worker
+from annotation.models.arms import Design, list_designs
+from annotation.services.pairs.counts import count_pairs, possible_judgements
+
+
+def find_quota(design: Design) -> int | None:
+    """What a worker with this design can give; None if that is the study's number, or if there are no pairs yet."""
+    possible = possible_judgements(design.project, count_pairs(design))
+    return possible if 0 < possible < design.project.judgements_per_worker else None
+
+
+def renew_quotas(project: Project) -> None:
+    """Follow a change of items, pairing or numbers; workers who had judged everything may continue with what is new."""
+    for design in list_designs(project):
+        quota = find_quota(design)
+        workers = Worker.objects.filter(project=project, arm=design.arm)
+        finished = workers.filter(state=Worker.State.FINISHED, outcome="", ended_at=None)
+        finished.filter(quota__lt=quota or project.judgements_per_worker).update(state=Worker.State.ACTIVE)
+        workers.exclude(quota=quota).update(quota=quota)
