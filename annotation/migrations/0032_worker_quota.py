@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0030_suggestions_by_purpose'),
+        ('annotation', '0031_stop_rule'),
     ]
 
     operations = [
