@@ -17,6 +17,7 @@ MODULES = (
     "benchmarks.people",
     "benchmarks.planning.suggestions",
     "benchmarks.planning.stopping",
+    "benchmarks.planning.claims",
     "benchmarks.speed",
     "benchmarks.streaming",
     "benchmarks.server.large_study",

@@ -168,6 +168,7 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/reliability/"): MEMBERS,
     ("GET", "projects/<slug:slug>/suggestions/"): MEMBERS,
     ("GET", "projects/<slug:slug>/stopping/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/claims/"): MEMBERS,
     ("GET", "projects/<slug:slug>/pairs/"): MEMBERS,
     ("GET", "projects/<slug:slug>/activity/"): MEMBERS,
     ("GET", "projects/<slug:slug>/model/"): MEMBERS,

@@ -55,6 +55,7 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
         _("Results"),
         [
             PageEntry("modelling:ranking", _("Ranking")),
+            PageEntry("modelling:claims", _("Claims")),
             PageEntry("modelling:workers", _("Workers")),
             PageEntry("modelling:components", _("Components")),
             PageEntry("modelling:reliability", _("Reliability")),

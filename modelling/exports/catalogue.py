@@ -32,6 +32,7 @@ TABLES: dict[str, Callable[[ExportPoint], ExportTable]] = {
     "pairs": model_tables.pairs,
     "components": model_tables.components,
     "reliability": model_tables.reliability,
+    "claims": model_tables.claims,
     "versions": model_tables.versions,
 }
 TITLES = {
@@ -46,6 +47,7 @@ TITLES = {
     "pairs": gettext_lazy("Pair predictions: probability that each item is preferred to each other"),
     "components": gettext_lazy("Components: where people differ"),
     "reliability": gettext_lazy("Reliability: measures of the study, and fit of items and workers"),
+    "claims": gettext_lazy("Claims: tiers and ranks that hold together, and bridging items"),
     "versions": gettext_lazy("Versions: events, settings and seed of each"),
 }
 

@@ -1,4 +1,4 @@
-"""Tables of one model version: ranking, components, versions, reliability, personal scores and pair predictions."""
+"""Tables of one model version: ranking, components, versions, reliability, claims, personal scores, pairs."""
 
 import json
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from modelling.exports.tables import (
     rows_to_pages,
     version_table,
 )
+from modelling.findings.versions import get_findings
 from modelling.models import ModelSnapshot
 from modelling.training.components.axes import component_rows
 from modelling.training.ranking import Z_95
@@ -43,6 +44,10 @@ VERSION_COLUMNS = build_columns(
 RELIABILITY_COLUMNS = build_columns(
     measure=str, item=str, worker=str, value=float, low=float, high=float, n=int, arm=str
 )
+CLAIM_COLUMNS = build_columns(
+    key=str, group=str, group_rank=int, tier=int, rank_low=int, rank_high=int, safely_above=int, safely_below=int,
+    bridging=float, bridging_low=float, bridging_high=float,
+)  # fmt: skip
 UTILITY_COLUMNS = build_columns(worker=str, key=str, mean=float, sd=float, arm=str, part=int)
 PAIR_COLUMNS = build_columns(
     a=str, b=str, group=str, probability_a=float, probability_a_random_worker=float, comparable=bool
@@ -103,6 +108,24 @@ def _reliability_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
         arm = arms.get(names[1])
         yield "infit", *names, each.infit, each.low, each.high, each.n, arm
         yield "outfit", *names, each.outfit, None, None, each.n, arm
+
+
+def claims(point: ExportPoint) -> ExportTable:
+    """One row per item, as on the page Claims: tiers and ranges of ranks that hold together with 95 % probability."""
+    rows = list(_claim_rows(point))
+    return version_table("claims", point, CLAIM_COLUMNS, lambda: rows_to_pages(rows), len(rows))
+
+
+def _claim_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
+    for group in get_findings(point.required_snapshot).groups:
+        found, bridging = group.claims, group.bridging
+        for place, item in enumerate(group.items):
+            counts = (int(found.above[place].sum()), int(found.above[:, place].sum()))
+            preference: tuple[float | None, ...] = (None, None, None)
+            if bridging is not None:
+                preference = tuple(float(each[place]) for each in (bridging.lowest, bridging.low, bridging.high))
+            ranks = (int(found.tier[place]), int(found.rank_low[place]), int(found.rank_high[place]))
+            yield item.key, item.group, place + 1, *ranks, *counts, *preference
 
 
 def versions(point: ExportPoint) -> ExportTable:

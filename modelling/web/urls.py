@@ -38,6 +38,7 @@ urlpatterns = [
     path("projects/<slug:slug>/exports/", exports.exports, name="exports"),
     path("projects/<slug:slug>/exports/<int:number>/", exports.file, name="export_file"),
     path("projects/<slug:slug>/new-argument/", predictions.new_text, name="new_text"),
+    path("projects/<slug:slug>/claims/", ranking.claims, name="claims"),
     path("projects/<slug:slug>/reliability/", ranking.reliability, name="reliability"),
     path("projects/<slug:slug>/suggestions/", planning.suggestions, name="suggestions"),
     path("projects/<slug:slug>/stopping/", planning.stopping, name="stopping"),

@@ -1,4 +1,4 @@
-"""The ranking, the public ranking, its reliability, and the page of one item."""
+"""The ranking, the public ranking, its reliability and claims, and the page of one item."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from annotation.http.arm_filter import ArmFilter
 from annotation.models import Item, Project
+from modelling.dashboards.claims import claims_page
 from modelling.dashboards.common.freshness import Freshness, get_freshness
 from modelling.dashboards.item import item_page
 from modelling.dashboards.ranking import RankingQuery, ranking_page
@@ -45,3 +46,8 @@ def item(request: HttpRequest, freshness: Freshness, pk: int) -> Context:
 @dashboard("ranking/reliability.html")
 def reliability(request: HttpRequest, freshness: Freshness) -> Context:
     return {"page": reliability_page(freshness.snapshot) if freshness.snapshot else None}
+
+
+@dashboard("ranking/claims.html")
+def claims(request: HttpRequest, freshness: Freshness) -> Context:
+    return {"page": claims_page(freshness.snapshot, request.GET.get("group", "")) if freshness.snapshot else None}
