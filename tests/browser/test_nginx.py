@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def test_a_pair_is_judged_and_a_live_page_follows_through_nginx(server: ProxiedS
     page.goto(f"{server.address}/s/pets/")
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-choice=left]")).to_be_enabled()
-    expect(page.locator("#count")).to_have_text("0 / 40")
+    expect(page.locator("#count")).to_have_text(re.compile(r"0 / \d+"))
     page.clock.fast_forward(350)  # the page ignores clicks in the first 300 ms of a pair
     page.get_by_role("button", name="First").click()
     expect(page.locator("#saved")).to_be_visible()
