@@ -5,9 +5,15 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from annotation.models import Item, JudgementNote, Project
+from annotation.models import Arm, Item, JudgementNote, Project, User
+from annotation.services.participation.arms import change_arms
+from annotation.services.participation.passport import freeze
+from annotation.services.participation.preparation import change_gold, change_preparation
+from annotation.services.participation.recruitment import change_rules
+from annotation.services.participation.worker_invitations import invite_workers
 from tests.browser.judging.hostile_texts import TEXTS
 from tests.browser.judging.judging_session import JudgingSession
+from tests.browser.test_end_to_end import log_in
 from tests.conftest import make_items
 
 WATCH = """
@@ -84,6 +90,40 @@ def test_items_and_reasons_are_shown_and_stored_verbatim(watched_session: Judgin
     assert list(JudgementNote.objects.order_by("pk").values_list("text", flat=True)) == written
     page.reload()
     assert is_unharmed(page)
+
+
+def test_texts_of_arms_and_preparation_run_nowhere(
+    watched_session: JudgingSession, served: str, hostile: Project, owner: User
+) -> None:
+    """For the worker, and for the owner who reads them in forms, tables and the passport."""
+    everything, page = "\n\n".join(TEXTS), watched_session.page
+    arms = [Arm(name=name, question=TEXTS[0], instructions=everything) for name in ("one", "two")]
+    change_arms(project=hostile, user=owner, arms=arms)
+    practice = [{"first": TEXTS[0], "second": everything, "answer": "left", "explanation": everything}]
+    questions = [{"question": text, "choices": [text, "yes"], "answer": 1} for text in TEXTS[:3]]
+    change_preparation(project=hostile, user=owner, practice=practice, comprehension=questions)
+    gold = [{"better": one, "worse": other} for one, other in zip(TEXTS[:20:2], TEXTS[1:20:2], strict=True)]
+    change_gold(project=hostile, user=owner, gold=gold, gold_checks=10, gold_limit=2, gold_consequence="flag")
+    change_rules(project=hostile, user=owner, changes={"exclusion_rules": everything, "stop_rule": everything})
+    invite_workers(project=hostile, user=owner, labels=TEXTS, days=7)
+    freeze(hostile)
+    page.goto(watched_session.url)
+    page.locator("[name=consent]").check()
+    page.get_by_role("button", name="Start").click()
+    for button in ("Next", "First", "Next"):  # instructions, practice, feedback
+        expect(page.get_by_role("button", name=button)).to_be_visible()
+        assert is_unharmed(page), button
+        page.get_by_role("button", name=button).click()
+    expect(page.locator("legend")).to_have_count(3)
+    assert page.locator("legend").all_text_contents() == TEXTS[:3]
+    assert is_unharmed(page)
+    log_in(page, served, owner.username)
+    for name in ("arms", "gold", "preparation", "people", "passport", "participants", "preview/pairs"):
+        page.goto(f"{served}/projects/pets/{name}/")
+        assert is_unharmed(page), name
+        assert page.locator("main :is(iframe, object, embed, marquee)").count() == 0, name
+    page.goto(f"{served}/projects/pets/people/")
+    assert page.locator("tbody th").all_text_contents()[0].strip() == TEXTS[-1]
 
 
 def test_the_checks_detect_an_injected_script(watched_session: JudgingSession) -> None:
