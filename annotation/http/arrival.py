@@ -1,15 +1,22 @@
 """Who a request on a study's link comes from: a platform's identity in the query string, or this browser's cookie."""
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from annotation.http.access import get_worker
+from annotation.http.access import WORKER_COOKIE_SECONDS, get_worker
+from annotation.http.cookies import read_cookie, set_cookie
 from annotation.http.public_address import build_absolute_url
 from annotation.http.throttling import too_many_personal_links
 from annotation.models import Project, Worker
 from annotation.platforms import Identity, LinkInvalid, get_platform
 from annotation.platforms.base import PlaceholderUnreplaced
-from annotation.services.participation.arrival import find_arrived, get_recruitment, read_token, warn_about_placeholders
+from annotation.services.participation.arrival import (
+    count_arrival,
+    find_arrived,
+    get_recruitment,
+    read_token,
+    warn_about_placeholders,
+)
 
 
 class TooManyLinks(LinkInvalid):
@@ -37,6 +44,14 @@ def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None,
         warn_about_placeholders(recruitment)
         raise
     return find_arrived(project, identity), identity
+
+
+def count_once(request: HttpRequest, response: HttpResponse, project: Project) -> None:
+    """Count the arrival of this browser, unless it was counted before. The cookie says nothing about the person."""
+    name, salt = f"concord_arrived_{project.pk}", f"arrival at project {project.pk}"
+    if not read_cookie(request, name, salt=salt, max_age=WORKER_COOKIE_SECONDS):
+        count_arrival(project)
+        set_cookie(response, name, "yes", salt=salt, max_age=WORKER_COOKIE_SECONDS)
 
 
 def read_joining(request: HttpRequest, project: Project) -> Identity | None:

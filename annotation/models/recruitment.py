@@ -90,6 +90,9 @@ class Recruitment(models.Model):
         validators=[MaxValueValidator(10_000)],
         help_text=_("Only this many may join; when they have ended, the study pauses. 0: no pilot."),
     )
+    arrivals = models.PositiveIntegerField(
+        default=0, editable=False, help_text=_("Browsers that opened the welcome page, whether or not they joined.")
+    )
     unreplaced_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("When a worker last arrived with unreplaced placeholders.")
     )

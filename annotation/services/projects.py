@@ -75,6 +75,7 @@ def copy_project(*, project: Project, user: User, title: str, slug: str, with_it
     if recruitment := Recruitment.objects.filter(project=project).first():
         recruitment.pk, recruitment.project, recruitment._state.adding = None, copy, True
         recruitment.study_id, recruitment.webhook_secret, recruitment.unreplaced_at = "", "", None
+        recruitment.arrivals = 0
         recruitment.save()
     rows: list[Arm | Preparation] = [*Arm.objects.filter(project=project), *Preparation.objects.filter(project=project)]
     for row in rows:

@@ -18,7 +18,7 @@ from annotation.exceptions import RequestError, StudyNotOpen
 from annotation.forms.judging import JUDGEMENT_FIELDS, RETRACTION_FIELDS, InvalidField, clean_payload
 from annotation.forms.questionnaire import ClosingForm, JoinForm
 from annotation.http.access import get_worker, set_worker_cookie, worker_code_for_browser
-from annotation.http.arrival import read_arrival, read_joining
+from annotation.http.arrival import count_once, read_arrival, read_joining
 from annotation.http.error_pages import problem_response, request_error_page, too_many_requests
 from annotation.http.json_body import read_json
 from annotation.http.throttling import too_many_joins, worker_is_too_fast
@@ -103,7 +103,9 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
         return render(request, "annotation/judging/not_open.html", context)
     if worker is None:
         arrival = sign_identity(project, identity) if identity else ""
-        return _welcome(request, project, JoinForm(project, initial={"arrival": arrival}))
+        response = _welcome(request, project, JoinForm(project, initial={"arrival": arrival}))
+        count_once(request, response, project)
+        return response
     if worker.preparing:
         return redirect("annotation:prepare", project.slug)
     task = add_check(build_task(worker), worker)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core import signing
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from annotation.models import PlatformIdentity, Project, Recruitment, Worker
@@ -77,6 +77,11 @@ def enrol_arrived(*, project: Project, identity: Identity, **questionnaire: Any)
             project=project, platform=identity.platform, external_id=identity.external_id
         ).worker
     return find_arrived(project, identity) or worker
+
+
+def count_arrival(project: Project) -> None:
+    """Count one more person who opened the welcome page; nothing about them is stored."""
+    Recruitment.objects.filter(project=project).update(arrivals=F("arrivals") + 1)
 
 
 def warn_about_placeholders(recruitment: Recruitment) -> None:

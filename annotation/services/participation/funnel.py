@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q
+from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
@@ -34,15 +35,23 @@ def count_stages(project: Project, **conditions: Any) -> list[Stage]:
         judging=Count("pk", filter=Q(answered)),
         finished=Count("pk", filter=Q(state=Worker.State.FINISHED, outcome__in=["", Worker.Outcome.FINISHED])),
     )
+    arrived = [] if conditions else [Stage(_("arrived"), n) for n in _count_arrivals(project) if n]
     stages = [
+        *arrived,
         Stage(_("consented"), counts["consented"]),
         Stage(_("prepared"), counts["prepared"]),
         Stage(_("judged at least one pair"), counts["judging"]),
         Stage(_("finished"), counts["finished"]),
+        Stage(_("dropped out"), workers.activity_counts(timezone.now())["dropped_out"]),
     ]
     others = workers.exclude(outcome__in=["", Worker.Outcome.FINISHED]).values_list("outcome").annotate(n=Count("pk"))
     names = dict(Worker.Outcome.choices)
     return stages + [Stage(str(names[outcome]), n) for outcome, n in sorted(others) if outcome in names]
+
+
+def _count_arrivals(project: Project) -> list[int]:
+    """The browsers that opened the welcome page; empty for a study without recruitment settings."""
+    return list(Recruitment.objects.filter(project=project).values_list("arrivals", flat=True))
 
 
 @dataclass(frozen=True)

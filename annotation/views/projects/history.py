@@ -79,6 +79,7 @@ LABELS = {
     "format": gettext_noop("format"),
     "group": gettext_noop("group"),
     "identities": gettext_noop("platform IDs"),
+    "invitations": gettext_noop("invitations"),
     "items": gettext_noop("items"),
     "judgements": gettext_noop("judgements"),
     "judgements_removed": gettext_noop("judgements removed"),

@@ -43,14 +43,19 @@ class BonusForm(forms.Form):
 @require_safe
 @members_only(Role.OWNER)
 def show(request: ResearcherRequest, project: Project) -> HttpResponse:
-    recruitment, arms = get_recruitment(project), ArmFilter.parse(project, request.GET)
+    """The whole page, or only the funnel, which follows the study live."""
+    arms = ArmFilter.parse(project, request.GET)
+    stages = count_stages(project, **arms.of_workers)
+    if "fragment" in request.GET:
+        return render(request, "annotation/recruitment/_funnel.html", {"stages": stages})
+    recruitment = get_recruitment(project)
     payment = summarise_payment(project, recruitment)
     context = {
         "project": project,
         "recruitment": recruitment,
         "payment": payment,
         "arms": arms,
-        "stages": count_stages(project, **arms.of_workers),
+        "stages": stages,
         "n_others": count_others(project),
         "checklist": opening_checklist(project, recruitment, payment),
         "participants": list_participants(project, recruitment.platform, arms.name) if recruitment.platform else [],

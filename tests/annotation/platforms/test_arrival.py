@@ -1,9 +1,12 @@
 """Arriving from a platform: who is let in, who resumes, and which links are refused without a row."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from annotation.models import PlatformIdentity, Project, Recruitment, Worker
+from annotation.models import PlatformIdentity, Project, Recruitment, User, Worker
 from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
 
@@ -126,3 +129,30 @@ def test_joining_on_ten_devices_at_once_makes_one_worker(project: Project) -> No
     assert run_concurrently(posts) == [302] * 10
     assert Worker.objects.count() == 1
     assert PlatformIdentity.objects.count() == 1
+
+
+def test_each_browser_that_opens_the_study_counts_as_arrived_once(project: Project) -> None:
+    recruit(project)
+    browsers = [Client(), Client()]
+    for browser in browsers:
+        for _ in range(2):
+            browser.get(link(project))
+    join(browsers[0], link(project))
+    assert Recruitment.objects.get().arrivals == 2
+    assert not Worker.objects.exclude(identity__external_id=PID).exists()
+    Client().get("/s/pets/?PROLIFIC_PID=broken")
+    assert Recruitment.objects.get().arrivals == 2, "a broken link is no arrival"
+
+
+def test_the_funnel_goes_from_arriving_to_leaving(project: Project, owner: User, client: Client) -> None:
+    recruit(project)
+    arrived, dropped = Client(), Client()
+    arrived.get(link(project, OTHER_PID))
+    join(dropped, link(project))
+    Worker.objects.update(joined_at=timezone.now() - timedelta(hours=1))
+    client.force_login(owner)
+    page = client.get("/projects/pets/participants/?fragment=1")
+    counts = {stage.label: stage.count for stage in page.context["stages"]}
+    expected = {"arrived": 2, "consented": 1, "prepared": 1, "judged at least one pair": 0, "finished": 0}
+    assert counts == {**expected, "dropped out": 1}
+    assert "<h1>" not in page.content.decode()

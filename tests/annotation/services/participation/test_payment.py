@@ -78,6 +78,7 @@ def test_the_funnel_counts_every_stage(project: Project, recruitment: Any) -> No
         ("prepared", 5),
         ("judged at least one pair", 5),
         ("finished", 2),
+        ("dropped out", 0),
         ("failed checks", 1),
         ("no work left", 1),
     ]
@@ -105,7 +106,7 @@ def test_imported_and_simulated_workers_are_no_participants(project: Project, ju
     Worker.objects.filter(pk=imported.pk).update(state="finished", outcome="import")
     payment = summarise_payment(project, row)
     assert (payment.n_timed, payment.spent) == (0, 0)
-    assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0]
+    assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0, 0]
     assert count_others(project) == 2
     pilot = opening_checklist(project, row, payment)[-1]
     assert (pilot.text, pilot.done) == ("Pilot: at least one worker has finished", False)
