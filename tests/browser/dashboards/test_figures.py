@@ -26,7 +26,7 @@ def ranking(served: str, page: Page, project: Project, owner: User) -> Page:
 
 def test_a_figure_is_saved_for_print_with_item_names_and_caption(ranking: Page) -> None:
     figure = ranking.locator("[data-figure=intervals]")
-    expect(figure.locator(".ytick text").first).to_have_text(re.compile(r"text-\d+ +1$"))
+    expect(figure.locator(".ytick text").first).to_have_text(re.compile(r"reason \d+\. +1$"))
     with ranking.expect_download() as download:
         figure.get_by_role("button", name="PNG").click()
     width, _height = struct.unpack(">II", download.value.path().read_bytes()[16:24])
