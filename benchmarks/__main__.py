@@ -18,6 +18,7 @@ MODULES = (
     "benchmarks.planning.suggestions",
     "benchmarks.planning.stopping",
     "benchmarks.planning.claims",
+    "benchmarks.planning.adaptive_reliability",
     "benchmarks.speed",
     "benchmarks.streaming",
     "benchmarks.server.large_study",

@@ -11,6 +11,7 @@ from modelling.training.reliability import Estimate
 from modelling.training.reliability.versions import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
 
 SHOWN_MEMBERS = 10
+ONLY_WITH_SUGGESTIONS = ("reliability_random", "reliability_projected")
 LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of the page
     "ssr": (
         gettext_lazy("Scale separation reliability (SSR)"),
@@ -22,6 +23,21 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
     "separation": (
         gettext_lazy("Separation G"),
         gettext_lazy("√(SSR / (1 − SSR)): the spread of the scores in units of their error. n: items."),
+    ),
+    "reliability_random": (
+        gettext_lazy("Reliability of random pairs"),
+        gettext_lazy(
+            "1 − error / var(score) of scores from the pairs chosen by chance alone (one Newton step from equal "
+            "scores), which suggested pairs cannot inflate. It is that of the random share, so lower than that of all "
+            "judgements. n: items."
+        ),
+    ),
+    "reliability_projected": (
+        gettext_lazy("Reliability of random pairs, projected"),
+        gettext_lazy(
+            "The same projected to the precision of all judgements by Spearman-Brown. Report this one where pairs were "
+            "suggested. Missing if the interval of the line above includes 0."
+        ),
     ),
     "split_half": (
         gettext_lazy("Split-half correlation"),
@@ -52,7 +68,22 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
             "n: judgements."
         ),
     ),
+    "order_effect": (
+        gettext_lazy("Order effect"),
+        gettext_lazy(
+            "Agreement with the scores in the last third of each worker's judgements minus that in the first third. "
+            "Below 0: workers tire. n: judgements in both thirds."
+        ),
+    ),
     "tie_rate": (gettext_lazy("Tie rate"), gettext_lazy("Share of ties among all judgements. n: judgements.")),
+    "tie_rate_near": (
+        gettext_lazy("Tie rate of near items"),
+        gettext_lazy("Of the half of the judgements with the smaller differences of scores. n: judgements."),
+    ),
+    "tie_rate_far": (
+        gettext_lazy("Tie rate of distant items"),
+        gettext_lazy("Of the other half. If it is as high as that of near items, ties are not about similarity."),
+    ),
 }
 
 
@@ -80,8 +111,12 @@ class MemberTable:
 
 @dataclass(frozen=True)
 class ReliabilityPage:
+    """`suggested` and `random` count the judgements of suggested pairs and of pairs chosen by chance."""
+
     measures: list[Measure]
     tables: list[MemberTable]
+    suggested: int
+    random: int
 
 
 def reliability_page(snapshot: ModelSnapshot) -> ReliabilityPage:
@@ -89,12 +124,14 @@ def reliability_page(snapshot: ModelSnapshot) -> ReliabilityPage:
     measures = [
         Measure(name, str(label), str(definition), found.measures.get(name), _reason(found, name))
         for name, (label, definition) in LABELS.items()
+        if found.policies.suggested or name not in ONLY_WITH_SUGGESTIONS
     ]
     tables = [
         _table(_("Fit of items"), _("Item"), found.items),
         _table(_("Fit of workers"), _("Worker"), found.workers),
     ]
-    return ReliabilityPage(measures, [table for table in tables if table.total])
+    policies = found.policies
+    return ReliabilityPage(measures, [table for table in tables if table.total], policies.suggested, policies.random)
 
 
 def _reason(found: VersionReliability, name: str) -> str:

@@ -92,6 +92,7 @@ class SimulatedStudy:
     _slots: Counter[tuple[int, int]] = field(default_factory=Counter)
     _had: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     _learned: int = 0
+    _has_suggestions: bool = False
 
     def __post_init__(self) -> None:
         self._loads = np.zeros(self.design.n_items)
@@ -167,6 +168,7 @@ class SimulatedStudy:
             blocked=full,
         )
         found = suggest_pairs(self.posterior(), question, MAX_SUGGESTIONS, self.rng)
+        self._has_suggestions = True
         self._queue = deque(zip(found.a.tolist(), found.b.tolist(), strict=True))
 
     def _lease(self, worker: int, count: int) -> list[tuple[int, int, bool]]:
@@ -196,7 +198,7 @@ class SimulatedStudy:
     def _at_random(self, worker: int, recent: set[int]) -> tuple[int, int] | None:
         """One of the least judged pairs as long as there are no suggestions, then any pair, as in the product."""
         for attempt in range(TRIES):
-            if self._queue or attempt > TRIES // 2:
+            if self._has_suggestions or attempt > TRIES // 2:
                 a, b = self.rng.choice(self.design.n_items, 2, replace=False)
             else:
                 order = self.rng.permutation(self.design.n_items)

@@ -2,7 +2,9 @@
 
 from .agreement import krippendorff_alpha, self_consistency
 from .answers import Answers
+from .effects import order_effect, tie_rates_by_gap
 from .estimates import Estimate, share, wilson_interval
+from .random_share import random_share_reliability
 from .scale import Fit, Scale, fit_scale, fit_statistics, separation, separation_reliability
 from .split_half import spearman_brown, split_half
 
@@ -14,11 +16,14 @@ __all__ = [
     "fit_scale",
     "fit_statistics",
     "krippendorff_alpha",
+    "order_effect",
+    "random_share_reliability",
     "self_consistency",
     "separation",
     "separation_reliability",
     "share",
     "spearman_brown",
     "split_half",
+    "tie_rates_by_gap",
     "wilson_interval",
 ]

@@ -87,15 +87,22 @@ def moments(difference: FloatArray, log_nu: FloatArray | float) -> tuple[FloatAr
 
 
 def separation_reliability(scale: Scale, parts: IntArray) -> Estimate | None:
-    """SSR = 1 - mean(se^2) / var(score), not clipped at 0.
+    """SSR = 1 - mean(se^2) / var(score), not clipped at 0."""
+    if scale.errors is None:
+        return None
+    return reliability_estimate(scale.scores, float((scale.errors**2).mean()), parts)
+
+
+def reliability_estimate(scores: FloatArray, error: float, parts: IntArray) -> Estimate | None:
+    """1 - error / var(score) for scores centred within their parts.
 
     The interval takes the items for a sample from a normal distribution: (n - 1) var(score) is then chi-squared.
     """
     freedom = len(parts) - len(np.unique(parts))
-    variance = float((scale.scores**2).sum()) / max(freedom, 1)
-    if scale.errors is None or freedom < 1 or not variance > 0:
+    variance = float((scores**2).sum()) / max(freedom, 1)
+    if freedom < 1 or not variance > 0:
         return None
-    ratio = float((scale.errors**2).mean()) / variance
+    ratio = error / variance
     high, low = (1.0 - ratio * float(chi2.ppf(q, freedom)) / freedom for q in (0.025, 0.975))
     return Estimate(1.0 - ratio, len(parts), low, high)
 

@@ -1,0 +1,80 @@
+"""Reliability under adaptive pairing: SSR of all judgements and of the random share, for noise and for real scores.
+
+    python -m benchmarks.planning.adaptive_reliability [--runs 50]
+
+In a pure-noise study every answer is a coin flip, so any reliability above 0 is an artefact of the pairing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import arguments, print_progress, publish, standard_error
+from modelling.planning.simulator import RANDOM, SimulatedStudy, StudyDesign, simulate
+from modelling.training.reliability import Answers, fit_scale, random_share_reliability, separation_reliability
+
+NAME = "adaptive_reliability"
+SIZES = {"n_items": 30, "n_workers": 20, "judgements_each": 30, "top_k": 5, "redundancy": 20, "update_batch": 20}
+LIMIT = 0.05
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    options = parse(argv)
+    runs = range(2 if options.quick else options.runs)
+    result: dict[str, Any] = {"runs": len(runs), "limit": LIMIT}
+    for policy in ("order",) if options.quick else (RANDOM, "order", "top"):
+        for name, careless in (("noise", 1.0), ("real", 0.0)):
+            design = StudyDesign(policy=policy, careless=careless, spread=1.0, **SIZES)  # type: ignore[arg-type]
+            rows = [run_study(design, seed) for seed in runs]
+            result[f"{policy}, {name}"] = summary(rows)
+            print_progress(f"{policy}, {name}: {result[f'{policy}, {name}']}")
+    return publish(NAME, result, options)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = arguments(__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    return parser.parse_args(argv)
+
+
+def run_study(design: StudyDesign, seed: int) -> dict[str, float]:
+    study = simulate(design, seed)
+    for _n in study.run():
+        pass
+    answers = answers_of(study)
+    scale = fit_scale(answers)
+    naive = separation_reliability(scale, answers.parts)
+    share = random_share_reliability(answers, ~np.array(study.suggested), scale)
+    random, projected = share.reliability, share.projected
+    true = float(np.corrcoef(scale.scores, study.crowd.t)[0, 1] ** 2) if design.careless < 1 else 0.0
+    nan = float("nan")
+    return {
+        "naive": naive.value if naive else nan,
+        "random_share": random.value if random else nan,
+        "projected": projected.value if projected else nan,
+        "true": true,
+    }
+
+
+def answers_of(study: SimulatedStudy) -> Answers:
+    labels = study.labels
+    return Answers(labels.u, labels.a, labels.b, labels.y, np.ones(len(labels)), study.design.n_items, labels.n_users)
+
+
+def summary(rows: list[dict[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in rows[0]:
+        values = np.array([row[name] for row in rows])
+        known = values[np.isfinite(values)]
+        found[name] = float(known.mean()) if len(known) else float("nan")
+        found[f"{name}_se"] = standard_error(values.tolist())
+    found["projected_shown"] = float(np.mean([np.isfinite(row["projected"]) for row in rows]))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Effects of position and difficulty: fatigue within a worker's sequence, and ties between near and distant items."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from modelling.crowdgppl.arrays import FloatArray, IntArray
+
+from .answers import Answers
+from .estimates import Z_95, Estimate, share
+
+
+def order_effect(answers: Answers, scores: FloatArray) -> Estimate | None:
+    """Agreement with the scores in the last third of each worker's answers minus that in the first third."""
+    agreed = (answers.y - 0.5) * (scores[answers.a] - scores[answers.b]) > 0
+    decided = answers.y != 0.5
+    position = positions(answers.worker)
+    first, last = ((position < 1 / 3) & decided, (position >= 2 / 3) & decided)
+    n = int(first.sum()), int(last.sum())
+    if min(n) == 0:
+        return None
+    before, after = float(agreed[first].mean()), float(agreed[last].mean())
+    half = Z_95 * sqrt(before * (1 - before) / n[0] + after * (1 - after) / n[1])
+    return Estimate(after - before, sum(n), after - before - half, after - before + half)
+
+
+def positions(worker: IntArray) -> FloatArray:
+    """Where each answer stands among the answers of its worker: from 0, the first, to below 1."""
+    order = np.argsort(worker, kind="stable")
+    counts = np.bincount(worker)
+    starts = np.cumsum(counts) - counts
+    place = np.empty(len(worker))
+    place[order] = np.arange(len(worker)) - starts[worker[order]]
+    return np.asarray(place / counts[worker])
+
+
+def tie_rates_by_gap(answers: Answers, scores: FloatArray) -> tuple[Estimate | None, Estimate | None]:
+    """Tie rate of the half of the judgements with the smaller differences of scores, and of the other half."""
+    gap, tied = np.abs(scores[answers.a] - scores[answers.b]), answers.y == 0.5
+    near = gap <= np.median(gap)
+    return tuple(  # type: ignore[return-value]
+        share(float(answers.count[half & tied].sum()), int(answers.count[half].sum())) for half in (near, ~near)
+    )

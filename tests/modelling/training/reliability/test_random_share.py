@@ -1,0 +1,142 @@
+"""Reliability of the random share, and effects of order and difficulty."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from annotation import services
+from annotation.models import Assignment, Project, User, Worker
+from annotation.services import Receipt
+from modelling.dashboards.reliability import reliability_page
+from modelling.planning.simulator import StudyDesign, simulate
+from modelling.training.reliability import (
+    Answers,
+    fit_scale,
+    order_effect,
+    random_share_reliability,
+    separation_reliability,
+    tie_rates_by_gap,
+)
+from modelling.training.reliability.effects import positions
+from modelling.training.reliability.random_share import laplacian, one_step_reliability, take_answers
+from modelling.training.reliability.scale import RIDGE
+from modelling.updater.update import update_one
+from tests.modelling.cached_fits import cached_fits as cached_fits
+
+
+def simulated(n_items: int = 12, n: int = 400, spread: float = 1.0, seed: int = 0) -> tuple[Answers, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    t = spread * rng.standard_normal(n_items)
+    pairs = np.array([np.sort(rng.choice(n_items, 2, replace=False)) for _ in range(n)])
+    y = (t[pairs[:, 0]] - t[pairs[:, 1]] + rng.standard_normal(n) > 0).astype(float)
+    return Answers(np.arange(n) % 8, pairs[:, 0], pairs[:, 1], y, np.ones(n), n_items, 8), t
+
+
+def test_the_random_share_alone_gives_its_own_reliability() -> None:
+    answers, _t = simulated()
+    by_chance = np.arange(400) % 4 == 0
+    found = random_share_reliability(answers, by_chance, fit_scale(answers))
+    some = take_answers(answers, by_chance)
+    assert len(some.y) == 100
+    assert found.reliability == one_step_reliability(some)[1]
+    whole = separation_reliability(fit_scale(answers), answers.parts)
+    assert found.reliability is not None
+    assert found.projected is not None
+    assert whole is not None
+    assert found.reliability.value < found.projected.value
+    assert found.projected.value == pytest.approx(whole.value, abs=0.1), "without suggestions both mean the same"
+
+
+def test_one_step_scores_have_the_error_that_simulation_gives() -> None:
+    """Answers are coin flips, so all variance of the scores is error."""
+    answers, _t = simulated(n=120)
+    rng, squares = np.random.default_rng(1), []
+    H = laplacian(answers, np.full(120, 0.25)) + RIDGE * np.eye(12)
+    for _ in range(2000):
+        residual = rng.integers(0, 2, 120) - 0.5
+        g = np.bincount(answers.a, residual, 12) - np.bincount(answers.b, residual, 12)
+        squares.append(np.linalg.solve(H, g) ** 2)
+    H_inverse = np.linalg.inv(H)
+    exact = np.trace(H_inverse @ laplacian(answers, np.full(120, 0.25)) @ H_inverse) / 12
+    assert np.mean(squares) == pytest.approx(exact, rel=0.05)
+
+
+def test_nothing_is_projected_from_a_share_without_reliability() -> None:
+    answers, _t = simulated(spread=0.0, n=80)
+    found = random_share_reliability(answers, np.ones(80, dtype=bool), fit_scale(answers))
+    assert found.reliability is not None
+    assert found.projected is None
+    none = random_share_reliability(answers, np.zeros(80, dtype=bool), fit_scale(answers))
+    assert (none.reliability, none.projected) == (None, None)
+
+
+@pytest.mark.slow
+def test_suggested_pairs_inflate_ssr_for_noise_but_not_the_reliability_of_the_random_share() -> None:
+    naive, honest = [], []
+    for seed in range(6):
+        study = simulate(StudyDesign(20, 12, 30, careless=1.0, redundancy=20, update_batch=30), seed)
+        for _n in study.run():
+            pass
+        labels = study.labels
+        answers = Answers(labels.u, labels.a, labels.b, labels.y, np.ones(len(labels)), 20, 12)
+        scale = fit_scale(answers)
+        for values, found in (
+            (naive, separation_reliability(scale, answers.parts)),
+            (honest, random_share_reliability(answers, ~np.array(study.suggested), scale).reliability),
+        ):
+            assert found is not None
+            values.append(found.value)
+    assert np.mean(naive) > 0.4
+    assert np.mean(honest) < np.mean(naive) - 0.3
+
+
+def test_positions_are_counted_for_each_worker() -> None:
+    assert positions(np.array([1, 0, 1, 1, 0])).tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3, 1 / 2])
+
+
+def test_tired_workers_show_an_order_effect() -> None:
+    answers, t = simulated(n=600, spread=2.0)
+    fresh = order_effect(answers, t)
+    late = positions(answers.worker) >= 2 / 3
+    y = np.where(late, np.random.default_rng(1).integers(0, 2, 600), answers.y).astype(float)
+    tired = order_effect(Answers(answers.worker, answers.a, answers.b, y, answers.count, 12, 8), t)
+    assert fresh is not None
+    assert tired is not None
+    assert fresh.low is not None
+    assert tired.high is not None
+    assert fresh.low < 0.0 < (fresh.high or 0.0)
+    assert tired.high < 0.0
+
+
+def test_ties_are_counted_by_the_gap_of_the_scores() -> None:
+    answers, t = simulated(n=600, spread=2.0)
+    gap = np.abs(t[answers.a] - t[answers.b])
+    y = np.where(gap < np.quantile(gap, 0.2), 0.5, answers.y)
+    near, far = tie_rates_by_gap(Answers(answers.worker, answers.a, answers.b, y, answers.count, 12, 8), t)
+    assert near is not None
+    assert far is not None
+    assert near.value == pytest.approx(0.4, abs=0.05)
+    assert far.value == 0.0
+
+
+@pytest.mark.django_db
+def test_the_page_shows_the_random_share_only_where_pairs_were_suggested(
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], owner: User, log_in: Callable[[User], Client]
+) -> None:
+    assert update_one("test") is not None
+    text = log_in(owner).get("/projects/pets/reliability/").text
+    assert "No pairs were suggested by the model" in text
+    assert "Reliability of random pairs" not in text
+    Project.objects.update(redundancy=10)
+    worker = services.enrol(project=Project.objects.get(pk=project.pk))
+    for _ in range(6):
+        judge(worker)
+    version = update_one("test")
+    assert version is not None
+    page = reliability_page(version)
+    policies = list(Assignment.objects.filter(judgement__isnull=False).values_list("policy", flat=True))
+    assert page.suggested == policies.count("suggested") > 0
+    assert page.random == policies.count("random") + policies.count("least-judged")
+    assert "Reliability of random pairs" in log_in(owner).get("/projects/pets/reliability/").text
