@@ -94,7 +94,7 @@ def test_a_worker_is_excluded_compared_and_included_again(page_of_owner: Page, s
     assert update_one("test").number == 2
     page.reload()
     assert find_page_problems(page) == []
-    page.get_by_role("link", name="What moved: version 1 with this worker, version 2 without").click()
+    page.get_by_role("link", name="Rank changes: version 1 with this worker, version 2 without").click()
     expect(page.get_by_text("answers in half a second")).to_be_visible()
     page.go_back()
     page.get_by_role("button", name="Let this worker judge").click()

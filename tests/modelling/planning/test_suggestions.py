@@ -13,6 +13,7 @@ from django.test import Client
 from annotation import services
 from annotation.models import Assignment, Item, Judgement, Project, Suggestion, User, Worker
 from annotation.services import Receipt, lease_pairs
+from annotation.services.participation.quotas import renew_quotas
 from modelling.models import ModelSnapshot
 from modelling.planning import suggestions
 from modelling.planning.reading_time import ReadingTime, reading_time
@@ -141,7 +142,8 @@ def test_reading_time_is_learned_from_the_response_times(project: Project, worke
     assert reading_time(project) == ReadingTime(), "an assumption, as long as there are few"
     make_items(project, [f"Birds {'sing ' * n}" for n in range(2, 40)], "birds")
     Project.objects.update(judgements_per_worker=100)
-    worker.project.refresh_from_db()
+    renew_quotas(Project.objects.get())
+    worker.refresh_from_db()
     judge_slowly(worker, 60, lambda pair: 3000 + 20 * (len(pair.item_lo.text) + len(pair.item_hi.text)))
     found = reading_time(project)
     assert found.n == 60
