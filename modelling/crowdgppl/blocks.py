@@ -16,6 +16,7 @@ from .arrays import BoolArray, FloatArray, IntArray
 from .labels import UserBatch
 
 CHUNK_ENTRIES = 60_000  # of one stack of blocks: it should stay in cache
+SMALL_BLOCK = 32  # positions are kept for blocks up to this size
 LARGE_BLOCK = 120  # blocks above this size are scattered one by one
 
 
@@ -78,12 +79,23 @@ class LabelBlock(Block):
     def __init__(self, users: IntArray, rows: IntArray, a: IntArray, b: IntArray, y: FloatArray, n_items: int) -> None:
         super().__init__(users, rows, n_items)
         self.a, self.b, self.y = a[rows], b[rows], y[rows]
+        self._places: tuple[IntArray, IntArray, IntArray] | None = None
 
     def oriented(self, noise: FloatArray) -> FloatArray:
         first = self.a < self.b
         keys = np.where(first, self.y, 1.0 - self.y), np.maximum(self.a, self.b), np.minimum(self.a, self.b)
         place = np.lexsort(keys, axis=1).argsort(axis=1)
         return np.where(first, 1.0, -1.0) * np.take_along_axis(noise, place, axis=1)
+
+    def places(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Flat positions (B, q, q) in an (N, N) matrix of the items (a, a), (b, b) and (a, b) of each two labels."""
+        if self._places is not None:
+            return self._places
+        a, b = self.a[:, :, None] * self.n_items, self.b[:, :, None] * self.n_items
+        places = a + self.a[:, None, :], b + self.b[:, None, :], a + self.b[:, None, :]
+        if self.a.shape[1] <= SMALL_BLOCK:
+            self._places = places
+        return places
 
     def prior(self, M: FloatArray) -> FloatArray:
         if M.ndim == 1:
@@ -92,11 +104,11 @@ class LabelBlock(Block):
             a, b = self.a[0], self.b[0]
             D = M[a] - M[b]
             return np.asarray((D[:, a] - D[:, b])[None])
-        flat, N = np.ascontiguousarray(M).ravel(), self.n_items
-        a, b = self.a * N, self.b * N
-        out = flat.take(a[:, :, None] + self.a[:, None, :])
-        out += flat.take(b[:, :, None] + self.b[:, None, :])
-        cross = flat.take(a[:, :, None] + self.b[:, None, :])  # and its transpose: M is symmetric
+        flat = np.ascontiguousarray(M).ravel()
+        aa, bb, ab = self.places()
+        out = flat.take(aa)
+        out += flat.take(bb)
+        cross = flat.take(ab)  # and its transpose: M is symmetric
         out -= cross
         out -= cross.transpose(0, 2, 1)
         return np.asarray(out)
@@ -122,19 +134,17 @@ class LabelBlock(Block):
         if values.shape[1] > LARGE_BLOCK:
             self._add_large(out, values)
             return
-        a, b = self.a * N, self.b * N
-        places = (a[:, :, None] + self.a[:, None, :], b[:, :, None] + self.b[:, None, :])
-        cross = a[:, :, None] + self.b[:, None, :]  # and its transpose, by symmetry
+        aa, bb, ab = self.places()
         w, flat = values.ravel(), out.reshape(-1)
         if values.size * 4 < N * N:
-            for place in places:
-                np.add.at(flat, place.ravel(), w)
-            np.subtract.at(flat, cross.ravel(), w)
-            np.subtract.at(flat, (self.a[:, None, :] + b[:, :, None]).ravel(), w)
+            np.add.at(flat, aa.ravel(), w)
+            np.add.at(flat, bb.ravel(), w)
+            np.subtract.at(flat, ab.ravel(), w)
+            np.subtract.at(flat, ab.transpose(0, 2, 1).ravel(), w)  # (b, a) of symmetric values
         else:
-            for place in places:
-                flat += np.bincount(place.ravel(), w, N * N)
-            off = np.bincount(cross.ravel(), w, N * N).reshape(N, N)
+            flat += np.bincount(aa.ravel(), w, N * N)
+            flat += np.bincount(bb.ravel(), w, N * N)
+            off = np.bincount(ab.ravel(), w, N * N).reshape(N, N)
             out -= off + off.T
 
     def _add_large(self, out: FloatArray, values: FloatArray) -> None:

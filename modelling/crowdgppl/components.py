@@ -8,22 +8,23 @@ the leading directions of A.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from .arrays import FloatArray
 from .blocks import padded_size
 from .item_prior import inverse_of
 from .posterior import Posterior
+from .shards import ShardedVisit
 from .users import Statistics, Visit, times_vector
 
 NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: limits; their total size
 NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the null mean by this many null sds
 MAX_AXIS_TURN = 0.3  # largest turn of an axis of A in one iteration
-MAX_LOG_STEP = 1.5  # largest change of the log of an eigenvalue of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
 SAME_VARIANCE = 1e-2  # eigenvalues nearer than this, relative to the smallest, are equal
@@ -41,10 +42,11 @@ SMALL_PROBLEM = 200  # up to this many items all eigenvalues are cheaper than th
 def leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """The largest eigenvalues, descending, and their eigenvectors."""
     count = min(count, len(M))
-    if len(M) <= SMALL_PROBLEM or count > len(M) // 4:
-        values, vectors = linalg.eigh(M)
-    else:
-        values, vectors = eigsh(M, k=count, which="LA", v0=np.ones(len(M)), tol=1e-4)
+    found = None
+    if len(M) > SMALL_PROBLEM and count <= len(M) // 4:
+        with suppress(ArpackNoConvergence):  # eigenvalues too close to each other
+            found = eigsh(M, k=count, which="LA", v0=np.ones(len(M)), tol=1e-4)
+    values, vectors = linalg.eigh(M) if found is None else found
     order = np.argsort(-values)[:count]
     return values[order], vectors[:, order]
 
@@ -53,17 +55,19 @@ def choose_directions(visit: Visit, post: Posterior, limit: int, rng: np.random.
     """Set Psi to the directions in which users differ most, and find whether they exceed chance."""
     expected = visit.expected_scores(post)
     M = min(limit, post.n_items)
-    excess = visit.excess(post, expected) - shared_excess(post, np.eye(post.n_items), len(visit.batch.users))
+    excess = visit.excess(post, expected) - shared_excess(post, len(visit.batch.users))
     values, vectors = leading(post.taste_prior.whiten(excess), M)
     Psi = post.taste_prior.unwhiten(vectors)
     deviation = deviation_from_chance(visit, post, float(values[0]), expected, rng)
     post.n_supported = int(deviation > NULL_SDS)
-    doubt = DOUBT if post.consensus else 0.0  # without consensus the components hold it
-    post.caution = doubt * (1.0 - float(np.clip((deviation - 1.0) / (CERTAIN_SDS - 1.0), 0.0, 1.0)))
+    certainty = float(np.clip((deviation - 1.0) / (CERTAIN_SDS - 1.0), 0.0, 1.0))
+    if not post.consensus:
+        certainty = 1.0  # the components hold the consensus
+    post.caution = DOUBT * (1.0 - certainty)
     information = score_information(visit, Psi)
     least = max(1e-9 * float(information.max(initial=0.0)), 1e-12)  # labels say nothing about a common constant
     size = np.clip(values / np.maximum(information, least), 0.0, 10.0 * post.tau)
-    post.Psi, post.A_M = Psi, np.diag(post.tau + 0.5 * size)
+    post.Psi, post.A_M = Psi, np.diag(post.tau + 0.5 * certainty * size)
     post.clear_cache()
 
 
@@ -113,16 +117,20 @@ def sampled_eigenvalue(
     return float(linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1, len(excess) - 1])[0])
 
 
-def shared_excess(post: Posterior, X: FloatArray, n_users: float) -> FloatArray:
-    """The part of the excess that all users share, times X: it belongs to t, whose prior holds it back.
+def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None) -> FloatArray:
+    """The part of the excess that all users share, or Psi' times it times Psi: it belongs to t.
 
     Without the prior of t the scores of all users would sum to 0 (residual maximum likelihood). Their sum is h - H t,
-    with covariance H - H S_t H if t has its prior.
+    with covariance H - H S_t H if t has its prior. The scales may have moved since t was solved, so C is not used.
     """
     if not post.consensus:
-        return np.zeros_like(X)
-    total, HX = post.h - post.H @ post.t, post.H @ X
-    return np.asarray((np.outer(total, total @ X) - HX + post.H @ (post.S_t @ HX)) / max(n_users, 1.0))
+        return np.zeros((post.n_items, post.n_items) if Psi is None else (Psi.shape[1], Psi.shape[1]))
+    total, HX, XHX = post.h - post.H @ post.t, post.H, post.H
+    if Psi is not None:
+        HX = post.H @ Psi
+        total, XHX = total @ Psi, Psi.T @ HX
+    expected = XHX - HX.T @ (post.S_t @ HX)
+    return np.asarray((np.outer(total, total) - expected) / max(n_users, 1.0))
 
 
 def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, count: int = 0) -> FloatArray:
@@ -161,7 +169,7 @@ class Turning:
     def reset(self, post: Posterior) -> None:
         self.excess, self.n_users, self.n_labels = np.zeros((post.n_items, post.n_items)), 0, 0
 
-    def add(self, visit: Visit, post: Posterior) -> bool:
+    def add(self, visit: ShardedVisit, post: Posterior) -> bool:
         """Add the users of a batch; return whether there are enough labels for a turn."""
         if not self.free:
             return False
@@ -174,7 +182,7 @@ class Turning:
 
         `stats` are those of the last batch, scaled to all users.
         """
-        excess = self.n_all / self.n_users * self.excess - shared_excess(post, np.eye(post.n_items), self.n_all)
+        excess = self.n_all / self.n_users * self.excess - shared_excess(post, self.n_all)
         R = refresh_directions(post, excess, self.n_all, count)
         stats = replace(stats, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
         lengthen_axes(post, stats)
@@ -257,7 +265,9 @@ def effective_items(post: Posterior) -> float:
     return max(N - float(np.trace(inverse_of(H)[0])), 1.0)
 
 
-def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float) -> float:
+def step_A(
+    post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float, limit: float
+) -> float:
     """Natural-gradient step of A_M = L L' to L (I + E) L'; return the largest relative change.
 
     Fisher's information is F[E] = sum_u J_u E J_u / 2 with J_u = L' Psi' D' J D Psi L, inverted by conjugate gradients.
@@ -279,22 +289,22 @@ def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, Flo
         drop = float((memory["step"] * (memory["proposed"] - proposed)).sum())
         square = float((memory["step"] ** 2).sum())
         length = float(np.clip(square / drop if drop > 0 else 1.0, 0.3, 3.0))
-    before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values) @ L.T, post.floor)
+    before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values, limit) @ L.T, post.floor)
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # without what the floor held back
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
     return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
 
 
-def moved(E: FloatArray, values: FloatArray) -> FloatArray:
-    """The step I + E, with variances on the diagonal moved by a factor and turns between axes limited.
+def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
+    """The step I + E, with variances on the diagonal moved by at most exp(limit) and turns between axes limited.
 
     The exponential of E would lengthen an axis that turns towards a direction of little variance.
     """
     root = np.sqrt(values)
-    limit = MAX_AXIS_TURN * np.maximum.outer(root, root) / np.minimum.outer(root, root)
-    out = np.clip(E, -limit, limit)
-    np.fill_diagonal(out, np.exp(np.clip(np.diagonal(E), -MAX_LOG_STEP, MAX_LOG_STEP)))
+    turn = min(MAX_AXIS_TURN, limit) * np.maximum.outer(root, root) / np.minimum.outer(root, root)
+    out = np.clip(E, -turn, turn)
+    np.fill_diagonal(out, np.exp(np.clip(np.diagonal(E), -limit, limit)))
     return np.asarray(out)
 
 

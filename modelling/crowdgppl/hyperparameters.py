@@ -12,8 +12,9 @@ from .arrays import FloatArray
 from .components import Axes
 from .item_prior import MAX_SHARE, MIN_SHARE
 from .labels import UserBatch
-from .likelihood import hazard, margin_gradient
+from .likelihood import hazard
 from .posterior import Posterior
+from .shards import ShardedVisit
 from .users import Statistics, Visit
 
 SHAPE, SCALE = 0.25, 2.0  # prior of s = sqrt(v_t) in log v_t: SHAPE log s - s / SCALE; SCALE of the sd of tastes, too
@@ -58,17 +59,17 @@ class Secant:
 
 
 def step_scales(
-    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool, limit: float
 ) -> float:
-    """Step the scales of tastes and of the consensus; return the largest change of a log scale.
+    """Step the scales of tastes and of the consensus by at most `limit`; return the largest change of a log scale.
 
     The shares of the features follow if `shares`.
     """
     steps = [0.0]
     if post.personal:
-        steps.append(step_tastes(post, stats, axes, secant, rho, shares))
+        steps.append(step_tastes(post, stats, axes, secant, rho, shares, limit))
     if post.consensus:
-        steps.append(step_consensus(post, secant, rho, shares))
+        steps.append(step_consensus(post, secant, rho, shares, limit))
     return max(steps)
 
 
@@ -94,7 +95,7 @@ def moved_share(share: float, step: float) -> float:
 
 
 def step_tastes(
-    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool, limit: float
 ) -> float:
     """Step log tau, the variance of tastes outside the axes of A, and while there are none the share of the features.
 
@@ -122,7 +123,7 @@ def step_tastes(
     add_share_prior(gradient, fisher, share)
     if not shares:
         gradient, fisher = gradient[:1], fisher[:1, :1]
-    limit = MAX_STEP if axes is None else MAX_STEP_WITH_AXES
+    limit = limit if axes is None else min(limit, MAX_STEP_WITH_AXES)
     step = secant.step("tastes", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
     post.tau = float(max(post.tau * np.exp(step[0]), MIN_TAU))
     if len(step) == 2:
@@ -152,7 +153,7 @@ def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
     return scale_and_share(gradient, 0.5 * np.outer(parts, parts) * fisher, share)
 
 
-def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool) -> float:
+def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool, limit: float = MAX_STEP) -> float:
     """Step log v_t and, if `shares`, the share of the features in K; return the largest change."""
     gradient, fisher = consensus_gradient(post)
     v, share = post.v_t, post.prior.share
@@ -165,7 +166,7 @@ def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool) ->
     add_share_prior(gradient, fisher, share)
     if not shares:
         gradient, fisher = gradient[:1], fisher[:1, :1]
-    step = secant.step("consensus", linalg.solve(fisher, gradient, assume_a="pos"), rho)
+    step = secant.step("consensus", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
     post.v_t = float(np.clip(v * np.exp(step[0]), 1e-6, 1e6))
     if len(step) == 2:
         post.prior = post.prior.with_share(moved_share(share, step[1]))
@@ -207,7 +208,7 @@ def set_scale_sd(post: Posterior, information: float) -> None:
     """Set the uncertainty of the common scale of utilities, which is added to every interval.
 
     The errors of cross-predictions are correlated, so the information is divided by SHARED_ERRORS (see
-    benchmarks/coverage.py).
+    benchmarks/model/coverage.py).
     """
     post.scale_sd = float(min(np.sqrt(SHARED_ERRORS / max(information, 1e-12)), MAX_SCALE_SD))
 
@@ -218,12 +219,10 @@ def start_margin(post: Posterior, batch: UserBatch) -> None:
     post.margin = float(np.sqrt(2.0) * ndtri(0.5 * (1.0 + min(ties, 0.95)))) if ties else 0.0
 
 
-def step_margin(post: Posterior, visit: Visit, rho: float) -> None:
+def step_margin(post: Posterior, visit: Visit | ShardedVisit, rho: float) -> None:
     """Step the margin of ties by the evidence of the labels."""
     if not post.margin:
         return
-    batch, a = visit.batch, visit.sharpness
-    moments = visit.cavity_m * a, visit.cavity_v * a**2
-    gradient, square = margin_gradient(*moments, batch.y, batch.weight, post.margin)
+    gradient, square = visit.margin_gradient(post.margin)
     step = (gradient - post.margin / MAX_MARGIN) * post.margin / (square * post.margin**2 + RIDGE)
     post.margin = float(min(post.margin * np.exp(np.clip(rho * step, -0.5, 0.5)), MAX_MARGIN))

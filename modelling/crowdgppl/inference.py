@@ -25,6 +25,7 @@ from .components import (
     step_A,
 )
 from .hyperparameters import (
+    MAX_STEP,
     MIN_TAU,
     IterateAverage,
     Secant,
@@ -39,6 +40,7 @@ from .labels import LabelStore, UserBatch, batches_of_users, chunks_of_users
 from .likelihood import cavity, matched_site
 from .posterior import Posterior
 from .reliability import learn_sharpness, update_sharpness
+from .shards import Executor, LocalExecutor, Shard, ShardedVisit, without_users
 from .users import FIRST_PRECISION, Statistics, Visit
 
 MIN_USERS = 3  # fewer users have no components
@@ -50,7 +52,8 @@ EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms
 EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
 SAMPLED_USERS_OF_BATCH = 40  # of the last epoch, whose information about the axes is kept
 REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # limits of the random users visited by an update
-REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small fits it again
+REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small continues its fit
+REFIT_ITERATIONS, MOVE_PER_GROWTH = 6, 2.5  # of such an update; largest change of a log scale, relative to the growth
 STOCHASTIC_LENGTH = 2.0  # Fisher steps of A and the scales are too short, because the sites respond
 UPDATE_STEPS = 4
 RELIABILITY_ROUNDS = 1  # fits that use the reliability learned before; more do not improve the consensus
@@ -58,7 +61,9 @@ SETTLING_STEPS = 3  # updates of the sites at the end of a fit
 UPDATE_WORK = 1.5e8  # largest sum of the cubes of block sizes in an update; above it blocks are cut
 BLOCK_SIZES = (10**9, 400, 300, 200, 150)  # to the first of these sizes that is small enough
 LARGEST_BLOCK = 100  # users with larger blocks are split while A and the scales are learned
-FIRST_ITERATIONS = 5, 25  # with A = tau K; up to the second until the share of the features is steady
+FIRST_ITERATIONS, FIRST_OF_MANY, MANY_LABELS = 5, 3, 10_000  # with A = tau K; fewer are enough for many labels
+SHARE_ITERATIONS = 25  # the same with features, at most, until their shares are steady
+EVIDENCE_EVERY = 4  # iterations
 FULL_STEP_ITERATIONS = 2  # the first iterations are not damped
 
 
@@ -77,6 +82,7 @@ class Options:
     damping: float = 0.8
     learn_share: bool = True
     progress: Callable[[dict[str, float]], None] | None = None
+    executor: Executor = field(default_factory=LocalExecutor)
 
 
 @dataclass
@@ -97,6 +103,7 @@ class Inference:
         self.trace = Trace()
         self.max_iterations = options.max_iterations  # largest number of iterations, for reports of progress
         self.axes: Axes | None = None  # at the last step
+        self.max_step = MAX_STEP  # largest change of a log scale in an iteration
         self.stats: Statistics | None = None  # sums over users at the last step
         self.restart()
 
@@ -134,6 +141,7 @@ class Inference:
         scale = len(self.store.active_users()) / max(len(users), 1)
         free = post.personal and options.n_components > 0 and len(users) >= MIN_USERS
         z, since, refreshes, first = np.zeros(len(visit.batch)), 0, 0, trace.n_iter
+        n_first = FIRST_ITERATIONS if len(batch) <= MANY_LABELS else FIRST_OF_MANY
         allowed = REFRESHES if post.n_items <= MANY_ITEMS else REFRESHES_OF_MANY_ITEMS
         while trace.n_iter - first < iterations:
             damping = 1.0 if since < FULL_STEP_ITERATIONS else None
@@ -143,13 +151,13 @@ class Inference:
             self.report(change)
             settled = change < options.tolerance and step < 0.1
             steady = change < 0.01 and step < 0.1
-            least = FIRST_ITERATIONS[0 if post.prior.K_features is None or steady else 1]
+            least = n_first if post.prior.K_features is None or steady else SHARE_ITERATIONS
             if free and not post.Psi.shape[1] and since >= least:
                 choose_directions(visit, post, options.n_components, self.rng)
                 self.restart()
                 since = FULL_STEP_ITERATIONS
             elif 0 < post.Psi.shape[1] < post.n_items and refreshes < allowed and since >= FULL_STEP_ITERATIONS + 2:
-                excess = visit.excess(post) - shared_excess(post, np.eye(post.n_items), len(users))
+                excess = visit.excess(post) - shared_excess(post, len(users))
                 refresh_directions(post, excess, len(visit.groups.users), refreshes)
                 self.memory.clear()
                 since, refreshes = FULL_STEP_ITERATIONS, refreshes + 1
@@ -169,11 +177,8 @@ class Inference:
         for epoch in range(EPOCHS):
             t, tastes, average, J_users = post.t, post.taste_variance, IterateAverage(), list[FloatArray]()
             for k in self.rng.permutation(len(batches)):
-                visit = Visit(self.store.load(batches[k]), post, LARGEST_BLOCK)
-                for _ in range(options.local_steps):
-                    visit.integrate_users(post)
-                    visit.find_marginals(post)
-                    visit.update_sites(options.damping)
+                visit = ShardedVisit(self.store.load(batches[k]), post, options.executor, LARGEST_BLOCK)
+                visit.refresh_sites(post, options.local_steps, options.damping)
                 rho, scale = (i + options.delay) ** -options.forgetting_rate, len(users) / len(batches[k])
                 stats = self.step_t(visit, rho, scale).times(scale)
                 self.step_tastes(stats, min(1.0, STOCHASTIC_LENGTH * rho))
@@ -198,7 +203,7 @@ class Inference:
             if turning.n_users:
                 turning.turn(post, stats, epoch)
 
-    def step_t(self, visit: Visit, rho: float, scale: float) -> Statistics:
+    def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float) -> Statistics:
         """Natural-gradient step of q(t); return the statistics of the visit given it."""
         post, trace = self.post, self.trace
         stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
@@ -206,22 +211,27 @@ class Inference:
         post.h = (1.0 - rho) * post.h + rho * scale * stats.h
         post.solve_t()
         visit.find_marginals(post, stats)
-        trace.evidence.append(scale * stats.log_evidence + post.log_evidence_t())
+        if trace.n_iter % EVIDENCE_EVERY == 0:
+            self.record_evidence(visit, scale)
         trace.n_iter += 1
         return stats
+
+    def record_evidence(self, visit: Visit | ShardedVisit, scale: float) -> None:
+        """Append the log evidence of all labels, estimated from the users of a visit."""
+        self.trace.evidence.append(scale * visit.log_evidence() + self.post.log_evidence_t())
 
     def step_tastes(self, stats: Statistics, length: float) -> float:
         """Natural-gradient step of A and the scales, given statistics of all users; return the largest change."""
         post = self.post
         axes = None
         if post.Psi.shape[1]:
-            stats.gradient_A -= post.Psi.T @ shared_excess(post, post.Psi, stats.n_people)
+            stats.gradient_A -= shared_excess(post, stats.n_people, post.Psi)
             axes = principal_axes(post, stats)
         shares = self.options.learn_share and length == 1.0 and (self.trace.n_iter % 3 == 0 or axes is None)
-        step = step_scales(post, stats, axes, self.secant, length, shares)
+        step = step_scales(post, stats, axes, self.secant, length, shares, self.max_step)
         if axes is not None:
             self.axes = principal_axes(post, stats)
-            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length))
+            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length, self.max_step))
         return step
 
     def step(self, visit: Visit, damping: float | None = None) -> float:
@@ -253,6 +263,7 @@ class Inference:
             visit.find_marginals(post)
             if not last:
                 visit.update_sites(self.options.damping)
+        self.record_evidence(visit, scale)
         set_scale_sd(post, scale * scale_information(visit))
         self.store.save_sites(visit.batch)
 
@@ -267,18 +278,13 @@ class Inference:
         post, options = self.post, self.options
         H, h, information = np.zeros_like(post.H), np.zeros_like(post.h), 0.0
         counts = self.store.count_labels(users)
-        for batch in chunks_of_users(users, counts, post.n_items):
-            loaded = self.store.load(batch)
-            steps = options.local_steps if loaded.new_labels().any() else 1
-            visit = Visit(loaded, post)
-            for _ in range(steps):
-                visit.integrate_users(post)
-                visit.find_marginals(post)
-                visit.update_sites(options.damping)
-            information += scale_information(visit)
-            stats = visit.integrate_users(post)
-            H, h = H + stats.H, h + stats.h
-            self.store.save_sites(visit.batch)
+        chunks = chunks_of_users(users, counts, post.n_items)
+        shards = (Shard.of(self.store.load(chunk), post) for chunk in chunks)
+        shared = options.executor.share(without_users(post))
+        parts = options.executor.stream(refresh_users, shards, shared, options.local_steps, options.damping)
+        for chunk, (batch, stats, information_of_chunk) in zip(chunks, parts, strict=True):
+            H, h, information = H + stats.H, h + stats.h, information + information_of_chunk
+            self.store.save_sites(replace(batch, users=chunk))
         post.H, post.h = H, h
         post.solve_t()
         set_scale_sd(post, information)
@@ -304,7 +310,7 @@ class Inference:
         old = Visit(before.select(keep_before), post).integrate_users(post)
         whole = keep.all() and len(np.setdiff1d(active, users)) == 0
         if whole and post.n_items <= REFIT_ITEMS and store.count_labels(active).sum() <= REFIT_LABELS:
-            return self.refit(users, reliability)
+            return self.refit(users, growth, reliability)
         base_H, base_h = (0.0 * post.H, 0.0 * post.h) if whole else (post.H - old.H, post.h - old.h)
         seen = batch.select(keep)
         held = np.repeat(seen.counts < batch.counts, seen.counts) & ~seen.new_labels()
@@ -315,7 +321,7 @@ class Inference:
             stats = self.settle(visit, base_H, base_h, held=held)
         batch.lam[keep], batch.eta[keep] = visit.batch.lam, visit.batch.eta
         scale = len(active) / max(stats.n_users, 1)
-        self.trace.evidence.append(scale * stats.log_evidence + post.log_evidence_t())
+        self.record_evidence(visit, scale)
         self.trace.n_iter, self.trace.converged = UPDATE_STEPS, True
         store.save_sites(batch)
         return self.trace
@@ -395,24 +401,40 @@ class Inference:
         self.solve_t()
         return self.trace
 
-    def refit(self, users: IntArray, reliability: bool) -> Trace:
-        """Fit a small study again, starting from the present scales and sites."""
-        self.trace.refitted = True
-        self.post.forget_tastes()
-        self.fit_in_one_batch(users, self.options.max_iterations)
+    def refit(self, users: IntArray, growth: float, reliability: bool) -> Trace:
+        """Continue the fit of a small study with all its labels: a few iterations from the present A and scales.
+
+        Their logs move by at most MOVE_PER_GROWTH times the relative growth of the labels, so that versions of a small
+        study do not jump between explanations that the labels support about equally.
+        """
+        post, trace = self.post, self.trace
+        trace.refitted = True
+        if not post.Psi.shape[1]:
+            self.fit_in_one_batch(users, self.options.max_iterations)
+        else:
+            post.remove_spread()
+            visit = Visit(self.store.load(users), post, LARGEST_BLOCK)
+            self.max_step = MOVE_PER_GROWTH * growth / REFIT_ITERATIONS
+            for i in range(REFIT_ITERATIONS):
+                self.step(visit)
+                if i == 0 and post.Psi.shape[1] < post.n_items:
+                    excess = visit.excess(post) - shared_excess(post, len(users))
+                    refresh_directions(post, excess, len(visit.groups.users), REFRESHES)
+            trace.converged = True
+            self.finish(visit, 1.0)
         if reliability:
             self.learn_reliability()
-        return self.trace
+        return trace
 
     def learn_reliability(self) -> None:
         """Learn each user's sharpness, then the scales and A again: random answers no longer look like tastes."""
         for _ in range(RELIABILITY_ROUNDS):
-            if not learn_sharpness(self.post, self.store):
+            if not learn_sharpness(self.post, self.store, self.options.executor):
                 return
             self.post.forget_tastes()
             self.restart()
             self.fit()
-        if learn_sharpness(self.post, self.store):
+        if learn_sharpness(self.post, self.store, self.options.executor):
             self.refresh()
 
     def solve_t(self) -> None:
@@ -435,6 +457,14 @@ class Inference:
                 "components": post.n_supported,
             }
         )  # fmt: skip
+
+
+def refresh_users(shard: Shard, post: Posterior, new_steps: int, damping: float) -> tuple[UserBatch, Statistics, float]:
+    """Refresh the sites of these users; return them with H and h, and the information about the common scale."""
+    visit = shard.visit(post)
+    visit.refresh_sites(post, new_steps if shard.batch.new_labels().any() else 1, damping)
+    information = scale_information(visit)
+    return visit.batch, visit.integrate_users(post), information
 
 
 def rms(x: FloatArray) -> float:

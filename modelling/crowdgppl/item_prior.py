@@ -7,6 +7,7 @@ Without features K is the identity and is stored as its diagonal.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -38,6 +39,10 @@ class ItemPrior:
         self.size = (float(np.diagonal(K).mean()) or 1.0) if size is None else size
         if np.ptp(K) > SAME_FEATURES * np.abs(K).max(initial=0.0):  # equal items tell nothing about each other
             self.K_features = K / self.size if K_features is None else K
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the matrices that are computed from it: they need not travel to other processes."""
+        return {name: value for name, value in vars(self).items() if name not in ("K", "K_inverse", "_factor")}
 
     def with_share(self, share: float) -> ItemPrior:
         """Return a copy with another share."""

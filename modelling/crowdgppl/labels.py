@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .arrays import FloatArray, IntArray, State
 
 CHUNK_ENTRIES = 4e6  # of the blocks of users that are solved at once: 32 MB for each matrix
+CHUNK_LABELS, CHUNK_LABELS_PER_ITEM = 40_000, 20  # the sums of a chunk have N^2 entries, whatever its labels
 MAX_WEIGHT = 1e6  # beyond it one label would dominate the rounding error of all others
 
 
@@ -149,6 +150,13 @@ class UserBatch:
         start = np.concatenate(([0], np.cumsum(keep)))[self.start]
         columns = {name: getattr(self, name)[keep] for name in ("a", "b", "y", "weight", "lam", "eta")}
         return replace(self, start=start, **columns)
+
+    def users_between(self, first: int, last: int) -> UserBatch:
+        """The users at positions `first` to `last` with their labels."""
+        rows = slice(self.start[first], self.start[last])
+        columns = {name: getattr(self, name)[rows] for name in ("a", "b", "y", "weight", "lam", "eta")}
+        start = self.start[first : last + 1] - self.start[first]
+        return replace(self, users=self.users[first:last], start=start, **columns)
 
     def related_labels(
         self, focus: Sequence[tuple[IntArray, IntArray]], n_items: int, size: int
@@ -327,9 +335,10 @@ class NoLabels:
 
 
 def chunks_of_users(users: IntArray, counts: IntArray, n_items: int) -> Sequence[IntArray]:
-    """Split users in their order so that the blocks of a part fit into memory."""
-    entries = np.cumsum(np.minimum(counts, n_items).astype(np.float64) ** 2)
-    parts = np.split(users, np.flatnonzero(np.diff(entries // CHUNK_ENTRIES)) + 1)
+    """Split users in their order so that the blocks of a part fit into memory, and other machines can take parts."""
+    entries = np.cumsum(np.minimum(counts, n_items).astype(np.float64) ** 2) // CHUNK_ENTRIES
+    labels = np.cumsum(counts) // max(CHUNK_LABELS, CHUNK_LABELS_PER_ITEM * n_items)
+    parts = np.split(users, np.flatnonzero(np.diff(entries) + np.diff(labels)) + 1)
     return [part for part in parts if len(part)]
 
 

@@ -14,7 +14,6 @@ from .inference import Inference, Options, Trace
 from .item_prior import ItemPrior
 from .kernels import Kernel, Matern32
 from .labels import ArrayStore, LabelStore, PairwiseLabels, indices
-from .likelihood import preference_probability
 from .posterior import Posterior
 from .predictions import (
     centred_variances,
@@ -23,8 +22,10 @@ from .predictions import (
     consensus_probability,
     personal_differences,
     personal_utilities,
+    probability,
     utility_variances,
 )
+from .shards import Executor, LocalExecutor
 from .state import (
     VERSION,
     from_text,
@@ -54,8 +55,12 @@ class CrowdGPPL:
         user_kernel: Kernel | None = None, consensus: bool = True, batch_size: int | None = None,
         batch_labels: int | None = None, forgetting_rate: float = 0.7, delay: float = 1.0, reliability: bool = False,
         random_state: int = 0, max_iterations: int = 60, progress: Callable[[dict[str, float]], None] | None = None,
+        executor: Executor | None = None,
     ) -> None:  # fmt: skip
-        """A study with more than `batch_size` users or `batch_labels` labels is fitted in mini-batches of users."""
+        """A study with more than `batch_size` users or `batch_labels` labels is fitted in mini-batches of users.
+
+        `executor` is where the sums over their users are computed, by default in this process.
+        """
         if n_components < 0:
             raise ValueError("n_components must not be negative.")
         if not consensus and n_components == 0:
@@ -73,6 +78,7 @@ class CrowdGPPL:
         self.batch_labels = batch_labels
         self.forgetting_rate, self.delay, self.reliability = forgetting_rate, delay, reliability
         self.random_state, self.max_iterations, self.progress = random_state, max_iterations, progress
+        self.executor = executor or LocalExecutor()
 
     # Fitting
 
@@ -174,7 +180,7 @@ class CrowdGPPL:
         options = Options(
             n_components=self.n_components, batch_size=self.batch_size, batch_labels=self.batch_labels,
             forgetting_rate=self.forgetting_rate, delay=self.delay, max_iterations=self.max_iterations,
-            progress=self.progress,
+            progress=self.progress, executor=self.executor,
         )  # fmt: skip
         return Inference(self._store, self._post, options, self._rng)
 
@@ -293,19 +299,27 @@ class CrowdGPPL:
         X_users: npt.ArrayLike | None = None, most: int | None = None,
     ) -> FloatArray:  # fmt: skip
         """P(user u prefers a to b), a tie counted as half; `most` limits the labels of a user that are used."""
-        mean, variance = self.predict_differences(u, a, b, X_items, X_users, most)
+        mean, variance = self._differences(u, a, b, X_items, X_users, most)
         users = indices(u, "u")
         sharp = np.ones(len(users))
         if self._post.sharpness is not None:
             known = users < self._post.n_users
             sharp[known] = self._post.sharpness[users[known]]
-        return preference_probability(sharp * mean, np.sqrt(1.0 + sharp**2 * variance), self._post.margin)
+        return probability(self._post, sharp * mean, sharp**2 * variance)
 
     def predict_differences(
         self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, X_items: npt.ArrayLike | None = None,
         X_users: npt.ArrayLike | None = None, most: int | None = None,
     ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
         """Posterior mean and variance of the difference of utilities of a and b for user u."""
+        mean, variance = self._differences(u, a, b, X_items, X_users, most)
+        return mean, variance + (self._post.scale_sd * mean) ** 2
+
+    def _differences(
+        self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, X_items: npt.ArrayLike | None,
+        X_users: npt.ArrayLike | None, most: int | None,
+    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        """Mean and variance of the differences of utilities at the learned scale."""
         post, _ = self._with_new_items(None, X_items)
         new_traits = optional(X_users, "X_users")
         users, first, second = indices(u, "u"), indices(a, "a"), indices(b, "b")

@@ -122,6 +122,12 @@ class Posterior:
         self.tau, self.spread = self.tau + self.spread, 0.0
         self.clear_cache()
 
+    def remove_spread(self) -> None:
+        """Take the uncertainty of the axes, which is added at the end of a fit, off A."""
+        self.A_M = self.A_M - self.spread * np.eye(len(self.A_M))
+        self.spread = 0.0
+        self.clear_cache()
+
     def solve_t(self) -> None:
         """S_t = (C^-1 + H)^-1, t = S_t h (eq:S_stochastic with users integrated out)."""
         if not self.consensus:

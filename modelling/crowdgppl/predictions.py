@@ -17,6 +17,8 @@ from .users import UserSolution, Visit
 
 POINTS, POINT_WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 POINT_WEIGHTS = POINT_WEIGHTS / POINT_WEIGHTS.sum()
+SCALE_POINTS, SCALE_WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+SCALE_WEIGHTS = SCALE_WEIGHTS / SCALE_WEIGHTS.sum()
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,14 @@ def personal_differences(
     post: Posterior, store: LabelStore, u: IntArray, a: IntArray, b: IntArray, weights_new: FloatArray | None = None,
     most: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Means and variances of z = f_ua - f_ub; `weights_new` are prior means of users beyond the known ones.
+    """Means and variances of z = f_ua - f_ub at the learned scale.
 
+    `weights_new` are prior means of users beyond the known ones.
     Of users with more than `most` labels about as many items only those related to these pairs are used.
     """
     mean, variance = post.t[a] - post.t[b], contrast_variance(post.S_t, a, b)
     if not post.personal:
-        return mean, variance + (post.scale_sd * mean) ** 2
+        return mean, variance
     A = post.A
     prior = prior_weights(post, u, weights_new)
     if prior is not None:
@@ -90,7 +93,7 @@ def personal_differences(
         alpha = visit.alpha(solution, post)[place]
         mean[rows] += A_x @ alpha
         variance[rows] += (gain * (gain @ Y - 2.0 * S_x - A_x)).sum(axis=1)
-    return mean, np.maximum(variance, 0.0) + (post.scale_sd * mean) ** 2
+    return mean, np.maximum(variance, 0.0)
 
 
 def personal_utilities(
@@ -184,19 +187,28 @@ def prior_weights(post: Posterior, users: IntArray, weights_new: FloatArray | No
     return np.asarray(np.vstack((known, new))[users])
 
 
+def probability(post: Posterior, mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+    """P(a) + P(tie) / 2 where z has this mean and variance; the common scale of all utilities is integrated out."""
+    factors = np.exp(post.scale_sd * SCALE_POINTS)[:, None]
+    spread = np.sqrt(noise + factors**2 * variance)
+    return np.asarray(SCALE_WEIGHTS @ preference_probability(factors * mean, spread, post.margin))
+
+
 def consensus_probability(post: Posterior, a: IntArray, b: IntArray, kind: str, n_workers: int) -> FloatArray:
     """P(a) + P(tie) / 2 by a typical worker, by the mean utility of n new workers, or by their majority."""
-    mean = post.t[a] - post.t[b]
-    variance = contrast_variance(post.S_t, a, b) + (post.scale_sd * mean) ** 2
+    mean, variance = post.t[a] - post.t[b], contrast_variance(post.S_t, a, b)
     taste = contrast_variance(post.A, a, b) if post.personal else np.zeros(len(a))
     if kind == "typical":
-        return preference_probability(mean, np.sqrt(1.0 + variance), post.margin)
+        return probability(post, mean, variance)
     if kind == "mean":
-        return preference_probability(mean, np.sqrt(variance + (1.0 + taste) / n_workers), post.margin)
+        return probability(post, mean, variance + taste / n_workers, 1.0 / n_workers)
     if kind == "majority":
         z = mean[:, None] + np.sqrt(variance)[:, None] * POINTS
-        chance = preference_probability(z, np.sqrt(1.0 + taste)[:, None], post.margin)
-        return np.asarray(majority(chance, n_workers) @ POINT_WEIGHTS)
+        chances = [
+            majority(preference_probability(c * z, np.sqrt(1.0 + c**2 * taste)[:, None], post.margin), n_workers)
+            for c in np.exp(post.scale_sd * SCALE_POINTS)
+        ]
+        return np.asarray(np.tensordot(SCALE_WEIGHTS, chances, axes=1) @ POINT_WEIGHTS)
     raise ValueError(f"kind must be 'mean', 'typical' or 'majority', not {kind!r}.")
 
 

@@ -8,7 +8,6 @@ dissents is self-consistent and stays sharp; random answers cannot be predicted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit, log_ndtr
@@ -16,7 +15,7 @@ from scipy.special import expit, log_ndtr
 from .arrays import FloatArray, IntArray
 from .labels import LabelStore, UserBatch, chunks_of_users
 from .posterior import Posterior
-from .users import Visit
+from .shards import Executor, Shard, without_users
 
 RANDOM = 0.05  # sharpness of a worker who answers at random; not 0, because it is a divisor
 PRIOR = (1.0, 9.0)  # pseudo-counts of random and other workers
@@ -25,12 +24,12 @@ STEPS = 100  # EM steps for the share of random workers
 TOLERANCE = 0.02  # smaller moves of a sharpness are not worth new sites
 
 
-def learn_sharpness(post: Posterior, store: LabelStore) -> bool:
+def learn_sharpness(post: Posterior, store: LabelStore, executor: Executor) -> bool:
     """Set the sharpness of every user from cross-predictions of their answers; return whether any moved."""
     users = store.active_users()
     before = np.ones(post.n_users) if post.sharpness is None else post.sharpness
     post.sharpness = None  # predict at full sharpness: otherwise a worker's low sharpness would confirm itself
-    random, sharp = log_predictions(post, store, users)
+    random, sharp = log_predictions(post, store, users, executor)
     post.sharpness = before
     found = [fit_share(random, sharp[:, k]) for k in range(len(SHARP))]
     typical = int(np.argmax([evidence for _, evidence in found]))
@@ -48,7 +47,7 @@ def update_sharpness(post: Posterior, batch: UserBatch) -> bool:
         return False
     before = post.sharpness
     post.sharpness = None
-    random, sharp = batch_predictions(post, replace(batch), (post.crowd_sharpness,))
+    random, sharp = shard_predictions(Shard.of(batch, post), post, (post.crowd_sharpness,))
     post.sharpness = before.copy()
     post.sharpness[batch.users] = mean_sharpness(random, sharp[:, 0], post.random_share)
     return bool(np.abs(post.sharpness - before).max(initial=0.0) > TOLERANCE)
@@ -60,18 +59,23 @@ def mean_sharpness(random: FloatArray, sharp: FloatArray, share: float) -> Float
     return np.asarray(1.0 - (1.0 - RANDOM) * chance)
 
 
-def log_predictions(post: Posterior, store: LabelStore, users: IntArray) -> tuple[FloatArray, FloatArray]:
+def log_predictions(
+    post: Posterior, store: LabelStore, users: IntArray, executor: Executor
+) -> tuple[FloatArray, FloatArray]:
     """Log probability of each user's answers if random (U,), and at each sharpness of SHARP (U, K)."""
     random, sharp = np.zeros(len(users)), np.zeros((len(users), len(SHARP)))
-    places = np.arange(len(users))
-    for chunk in chunks_of_users(places, store.count_labels(users), post.n_items):
-        random[chunk], sharp[chunk] = batch_predictions(post, store.load(users[chunk]), SHARP)
+    chunks = chunks_of_users(np.arange(len(users)), store.count_labels(users), post.n_items)
+    shards = (Shard.of(store.load(users[chunk]), post) for chunk in chunks)
+    parts = executor.stream(shard_predictions, shards, executor.share(without_users(post)), SHARP)
+    for chunk, part in zip(chunks, parts, strict=True):
+        random[chunk], sharp[chunk] = part
     return random, sharp
 
 
-def batch_predictions(post: Posterior, batch: UserBatch, sharpness: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-    """`log_predictions` of the users of a batch."""
-    visit = Visit(batch, post)
+def shard_predictions(shard: Shard, post: Posterior, sharpness: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """`log_predictions` of the users of a shard."""
+    batch = shard.batch
+    visit = shard.visit(post)
     visit.integrate_users(post)
     visit.find_marginals(post)
     random, sharp = np.zeros(len(batch.users)), np.zeros((len(batch.users), len(sharpness)))

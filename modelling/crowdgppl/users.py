@@ -13,6 +13,7 @@ The evidence Z of the labels has d log Z / dA = sum_u D' (alpha alpha' + J Y J -
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,10 +21,11 @@ import numpy as np
 from .arrays import FloatArray
 from .blocks import Block, blocks_of
 from .labels import UserBatch
-from .likelihood import MIN_VARIANCE, cavity, log_site_integral, matched_site, tilted_moments
+from .likelihood import MIN_VARIANCE, cavity, log_site_integral, margin_gradient, matched_site, tilted_moments
 from .posterior import Posterior
 
 SAMPLED_USERS = 400  # users whose information about the directions is kept: its mean needs no more
+SUMS = ("n_users", "n_people", "H", "h", "gradient_tau", "fisher_tau", "gradient_A")  # of Statistics
 FIRST_PRECISION = 0.3  # precision of a new site, about that of a label with z near 0
 
 
@@ -35,8 +37,8 @@ class UserSolution:
     G: FloatArray  # (B, q, q)
     R_t: FloatArray  # R transposed
     J: FloatArray
+    r: FloatArray  # (B, q) shift of the sites
     h: FloatArray  # (B, q)
-    log_evidence: FloatArray  # (B,) of the sites, up to terms of each label
 
 
 @dataclass(eq=False)
@@ -47,7 +49,6 @@ class Statistics:
     n_people: float  # less than n_users where users are split
     H: FloatArray  # (N, N) sum of D' J D
     h: FloatArray  # (N,) sum of D' h
-    log_evidence: float = 0.0
     gradient_tau: FloatArray = field(default_factory=lambda: np.zeros(0))  # (k,) tr(K_i d log Z / dA), see `kernels`
     fisher_tau: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (k, k)
     gradient_A: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (M, M) 2 d log Z / dA in directions Psi
@@ -55,16 +56,23 @@ class Statistics:
 
     def times(self, scale: float) -> Statistics:
         """Estimate the sums over `scale` times as many users."""
-        names = ("n_users", "n_people", "H", "h", "log_evidence", "gradient_tau", "fisher_tau", "gradient_A")
-        return replace(self, **{name: scale * getattr(self, name) for name in names})
+        return replace(self, **{name: scale * getattr(self, name) for name in SUMS})
+
+    @classmethod
+    def total(cls, parts: Sequence[Statistics]) -> Statistics:
+        """The sums over the users of all parts."""
+        sums = {name: sum(getattr(part, name) for part in parts) for name in SUMS}
+        return cls(**sums, J_users=np.concatenate([part.J_users for part in parts]))
 
 
 class Visit:
     """Some users with their labels while they are being updated."""
 
-    def __init__(self, batch: UserBatch, post: Posterior, largest: int | None = None) -> None:
+    def __init__(
+        self, batch: UserBatch, post: Posterior, largest: int | None = None, sampled: int = SAMPLED_USERS
+    ) -> None:
         """Blocks above the size `largest` are split and their parts taken as separate users, to save time."""
-        self.batch = batch
+        self.batch, self.sampled = batch, sampled
         self.groups = batch.split_into(1 if not post.personal else largest, post.n_items)
         self.blocks = blocks_of(self.groups, post.n_items)
         self.sharpness = post.sharpness_of(batch.users)[batch.row]
@@ -89,17 +97,22 @@ class Visit:
         for block in self.blocks:
             G = post.personal_prior(block)
             W, r = block.information(lam, eta)
-            R_t, J, log_det = invert(G, W)
+            R_t, J = invert(G, W)
             h = times_vector(R_t, r)
             if self.trait_weights is not None:
                 h = h - times_vector(J, self.trait_means(block, post))
-            log_evidence = 0.5 * (r * times_vector(G, times_vector(R_t, r))).sum(axis=1) - 0.5 * log_det
-            self.solutions.append(UserSolution(block, G, R_t, J, h, log_evidence))
+            self.solutions.append(UserSolution(block, G, R_t, J, r, h))
             block.add_matrix(stats.H, J)
             block.add_rows(stats.h, h)
-            stats.log_evidence += float(log_evidence.sum())
         stats.H = 0.5 * (stats.H + stats.H.T)
         return stats
+
+    def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
+        """Update the sites a few times at the present q(t)."""
+        for _ in range(steps):
+            self.integrate_users(post)
+            self.find_marginals(post)
+            self.update_sites(damping)
 
     def trait_means(self, block: Block, post: Posterior) -> FloatArray:
         """Prior mean of D p_u from the users' traits (B, q)."""
@@ -119,7 +132,7 @@ class Visit:
         if stats is not None:
             k = len(kernels(post))
             stats.gradient_A, stats.gradient_tau, stats.fisher_tau = np.zeros((M, M)), np.zeros(k), np.zeros((k, k))
-        every = -(-len(self.groups.users) // SAMPLED_USERS)
+        every = -(-len(self.groups.users) // self.sampled)
         K_blocks = self.prior_blocks(post) if stats is not None and post.personal else []
         for place, solution in enumerate(self.solutions):
             block, J, G = solution.block, solution.J, solution.G
@@ -141,10 +154,8 @@ class Visit:
                 J_users.append(Psi[::every].transpose(0, 2, 1) @ JPsi[::every])
         self.m, self.v = m[:P], np.maximum(v[:P], MIN_VARIANCE)
         self.cavity_m, self.cavity_v = cavity(self.m, self.v, self.batch.lam, self.batch.eta)
-        if stats is not None:
-            stats.log_evidence += self._label_evidence()
-            if J_users:
-                stats.J_users = np.concatenate(J_users)
+        if stats is not None and J_users:
+            stats.J_users = np.concatenate(J_users)
 
     def prior_blocks(self, post: Posterior) -> list[list[FloatArray]]:
         """D K_i D' of each block for each of the `kernels`."""
@@ -164,13 +175,20 @@ class Visit:
             for j in range(i + 1):
                 stats.fisher_tau[i, j] = stats.fisher_tau[j, i] = stats.fisher_tau[i, j] + 0.5 * trace_of(JK[i], JK[j])
 
-    def _label_evidence(self) -> float:
-        """Sum over labels of log Z_tilted - log of the integral of the site under the cavity."""
-        a, lam, eta = self.sharpness, self.batch.lam, self.batch.eta
-        log_z, _, _ = tilted_moments(
-            self.cavity_m * a, self.cavity_v * a**2, self.batch.y, self.batch.weight, self.margin
-        )
-        return float((log_z - log_site_integral(self.cavity_m, self.cavity_v, lam, eta)).sum())
+    def log_evidence(self) -> float:
+        """Log evidence of the labels of these users, without the part of t, at the present sites and cavities."""
+        a, batch = self.sharpness, self.batch
+        log_z, _, _ = tilted_moments(self.cavity_m * a, self.cavity_v * a**2, batch.y, batch.weight, self.margin)
+        of_sites = log_site_integral(self.cavity_m, self.cavity_v, batch.lam, batch.eta)
+        return self.site_evidence() + float((log_z - of_sites).sum())
+
+    def site_evidence(self) -> float:
+        """Log evidence of the sites as observations of z, up to terms of each label."""
+        total = 0.0
+        for solution in self.solutions:
+            r, G, R_t = solution.r, solution.G, solution.R_t
+            total += 0.5 * float((r * times_vector(G, times_vector(R_t, r))).sum() + np.linalg.slogdet(R_t)[1].sum())
+        return total
 
     def update_sites(self, damping: float, ratio: FloatArray | float = 1.0) -> None:
         """Match each label's moments under its cavity.
@@ -181,6 +199,11 @@ class Visit:
         lam, eta = matched_site(m, v, self.batch.y, self.batch.weight, self.sharpness, self.margin)
         self.batch.lam = (1.0 - damping) * self.batch.lam + damping * lam
         self.batch.eta = (1.0 - damping) * self.batch.eta + damping * eta
+
+    def margin_gradient(self, margin: float) -> FloatArray:
+        """Gradient of the evidence of the labels in the margin of ties, and the sum of its squares."""
+        m, v = self.cavity_m * self.sharpness, self.cavity_v * self.sharpness**2
+        return np.array(margin_gradient(m, v, self.batch.y, self.batch.weight, margin))
 
     def scores(self, post: Posterior) -> FloatArray:
         """D' alpha of each user (B, N)."""
@@ -211,14 +234,14 @@ def kernels(post: Posterior) -> list[FloatArray]:
     return [prior.K_features, np.ones(post.n_items)]
 
 
-def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(I + W G)^-1, J = (I + W G)^-1 W and log |I + W G|; W is a matrix, or a diagonal in label space."""
+def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(I + W G)^-1 and J = (I + W G)^-1 W; W is a matrix, or a diagonal in label space."""
     q = G.shape[1]
     B = (W[:, :, None] * G) if W.ndim == 2 else W @ G
     B[:, np.arange(q), np.arange(q)] += 1.0
     R_t = np.linalg.inv(B)
     J = R_t * W[:, None, :] if W.ndim == 2 else R_t @ W
-    return np.asarray(R_t), 0.5 * (J + J.transpose(0, 2, 1)), np.asarray(np.linalg.slogdet(B)[1])
+    return np.asarray(R_t), 0.5 * (J + J.transpose(0, 2, 1))
 
 
 def times_vector(M: FloatArray, x: FloatArray) -> FloatArray:

@@ -112,11 +112,9 @@ def log_evidence(post, store):
 
 def test_the_evidence_of_the_sites_is_that_of_dense_algebra():
     post, store = posterior_with(), with_sites(small_labels())
-    _, stats = visited(post, store)
-    visit = Visit(store.load(np.arange(U)), post)
-    of_users = visit.integrate_users(post).log_evidence
-    assert of_users + post.log_evidence_t() == pytest.approx(log_evidence(post, store), rel=1e-10)
-    assert np.isfinite(stats.log_evidence)
+    visit, _ = visited(post, store)
+    assert visit.site_evidence() + post.log_evidence_t() == pytest.approx(log_evidence(post, store), rel=1e-10)
+    assert np.isfinite(visit.log_evidence())
 
 
 def slope(value, x, step=1e-4):
@@ -130,7 +128,7 @@ def evidence_at(store, directions=0, **scales):
     stats = visit.integrate_users(post)
     post.H, post.h = stats.H, stats.h
     post.solve_t()
-    return stats.log_evidence + post.log_evidence_t()
+    return visit.site_evidence() + post.log_evidence_t()
 
 
 def logistic(x):
@@ -177,7 +175,7 @@ def test_the_gradient_in_the_covariance_of_tastes_is_that_of_finite_differences(
         stats = visit.integrate_users(moved)
         moved.H, moved.h = stats.H, stats.h
         moved.solve_t()
-        return stats.log_evidence + moved.log_evidence_t()
+        return visit.site_evidence() + moved.log_evidence_t()
 
     C_inverse = np.linalg.inv(prior_of_t(post))
     of_t = C_inverse @ (np.outer(post.t, post.t) + post.S_t) @ C_inverse - C_inverse

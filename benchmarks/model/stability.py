@@ -1,10 +1,11 @@
 """Stability: how much scores change when one label is dropped, and between versions of a pilot study.
 
-    python -m benchmarks.stability [--crowds 4] [--drops 10]
+    python -m benchmarks.model.stability [--crowds 4] [--drops 10]
 
-Dropping: 100 items, 25 judges, 1,000 labels; fitted again without one label; moves of centred scores of the other
-items, in posterior standard deviations. Pilot: 8 judges, 30 items, 20 versions by partial_fit; for an exact posterior
-at fixed hyperparameters the expected squared move of a score is its old variance minus its new one.
+Dropped label: 100 items, 25 judges and 1,000 labels are fitted again without one label; reported are the moves of the
+other items' centred scores, in posterior standard deviations. Pilot: 8 judges, 30 items and 20 versions, fitted from
+scratch when the labels have grown by a factor of 1.2, otherwise by partial_fit, as in the product. For an exact
+posterior at fixed hyperparameters, the expected squared move of a score is its old variance minus its new one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from benchmarks.harness import arguments, print_progress, publish, rounded, timed
 from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.crowdgppl.model import REFIT_GROWTH
 from modelling.training.ranking import relative_sd
 
 NAME = "stability"
@@ -28,7 +30,7 @@ QUICK_SIZES = {"n_items": 15, "n_users": 5, "n_labels": 240}
 VERSIONS, SETTLED = 20, 200  # labels from which hyperparameters must be steady
 TARGETS = {"p95_move": 0.05, "step_ratio": 1.5, "hyperparameter_ratio": 1.5}
 TASTES = (0, 3)
-LEAST_GAIN = 0.01  # of the old variance: a move of a tenth of a standard deviation is never counted as a jump
+LEAST_GAIN = 0.01  # share of the old variance: a move of a tenth of a standard deviation never counts as a jump
 NEGLIGIBLE = 0.05  # a hyperparameter below this share of the largest does not matter
 
 Sizes = dict[str, Any]  # n_items, n_users, n_labels
@@ -82,7 +84,7 @@ def scores(model: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def dropped_label(seed: int, n_components: int, features: bool, drops: int, sizes: Sizes) -> dict[str, Any]:
-    """Absolute moves of the scores of items outside the dropped pair, in posterior standard deviations."""
+    """Absolute moves of the scores of items not in the dropped pair, in posterior standard deviations."""
     labels, X = simulated(seed, n_components, features, sizes)
     N, U = sizes["n_items"], sizes["n_users"]
     rng = np.random.default_rng(seed)
@@ -107,7 +109,7 @@ def fitted(labels: PairwiseLabels, X: np.ndarray | None, N: int, U: int) -> Crow
 
 
 def merge_moves(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Quantiles over all crowds and dropped labels."""
+    """Quantiles of the moves over all crowds and dropped labels."""
     found: dict[str, Any] = {}
     for kind in ("consensus", "personal"):
         moves = np.concatenate([row["moves"][kind] for row in rows])
@@ -122,16 +124,19 @@ def merge_moves(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def pilot(seed: int, n_components: int, features: bool, sizes: Sizes) -> dict[str, Any]:
-    """Squared moves and losses of variance of every step, and the largest change of a hyperparameter."""
+    """Each step's squared moves, reductions in variance, and largest change of a hyperparameter."""
     labels, X = simulated(seed, n_components, features, sizes)
     N, U = sizes["n_items"], sizes["n_users"]
     batches = np.array_split(np.arange(len(labels)), VERSIONS)
-    model = fitted(labels.take(batches[0]), X, N, U)
+    model, n_fitted = fitted(labels.take(batches[0]), X, N, U), len(batches[0])
     steps: list[dict[str, float]] = []
     for batch in batches[1:]:
-        before, old = scores(model), model.hyperparameters_
-        model.partial_fit(labels.take(batch))
-        after, n_labels = scores(model), int(batch[-1]) + 1
+        before, old, n_labels = scores(model), model.hyperparameters_, int(batch[-1]) + 1
+        if n_labels >= REFIT_GROWTH * n_fitted:
+            model, n_fitted = fitted(labels.take(np.arange(n_labels)), X, N, U), n_labels
+        else:
+            model.partial_fit(labels.take(batch))
+        after = scores(model)
         step: dict[str, float] = {"labels": n_labels, "hyperparameter_ratio": ratio(old, model.hyperparameters_)}
         for kind in before:
             (m0, s0), (m1, s1) = before[kind], after[kind]
@@ -144,7 +149,7 @@ def pilot(seed: int, n_components: int, features: bool, sizes: Sizes) -> dict[st
 
 
 def merge_pilots(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Root mean square moves over the root of the variance lost, by step (over crowds) and over all."""
+    """The root mean square move divided by the root of the variance lost, for each step and overall."""
     found: dict[str, Any] = {}
     steps = [row["steps"] for row in rows]
     for kind in ("consensus", "personal"):

@@ -1,4 +1,4 @@
-"""Time and memory of fits of Sushi's shapes on generated data, in Cholesky units, compared with the paper's SVI."""
+"""Time (in Cholesky units) and memory of fits to generated data of Sushi's sizes, compared with the paper's SVI."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def report_memory(shape: Shape) -> dict[str, Any]:
 
 def memory_in_a_process(shape: str) -> dict[str, float]:
     """Measure the peak memory of a fit in a new process."""
-    command = [sys.executable, "-m", "benchmarks.speed", "--memory-of", shape]
+    command = [sys.executable, "-m", "benchmarks.model.speed", "--memory-of", shape]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import arguments, print_progress, publish, standard_error, timed
-from benchmarks.speed import SMALL, SUSHI_B, Shape, Study, make_study, score
+from benchmarks.model.speed import SMALL, SUSHI_B, Shape, Study, make_study, score
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.arrays import State
 
@@ -20,19 +20,19 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class Case:
-    """A generated study and the model of all its labels."""
+    """A generated study and the state of a model fitted to all its labels."""
 
     study: Study
     state: State
 
     @classmethod
     def draw(cls, shape: Shape, seed: int) -> Case:
-        """Generate the study of this seed."""
+        """Generate the study with this seed and fit it."""
         study = make_study(shape, seed)
         return cls(study, fitted(study.train, shape).to_state())
 
     def refit(self) -> CrowdGPPL:
-        """Return a model fitted from scratch to all labels."""
+        """Return a fresh copy of the model fitted to all labels."""
         return CrowdGPPL.from_state(self.state)
 
 
@@ -72,7 +72,7 @@ def fitted(labels: PairwiseLabels, shape: Shape) -> CrowdGPPL:
 
 
 def gap(stream: CrowdGPPL, refit: CrowdGPPL, test: PairwiseLabels) -> dict[str, Any]:
-    """Return the figures of both models and their differences."""
+    """Return both models' figures and the differences between them."""
     one, two = score(stream, test), score(refit, test)
     return {
         "stream": one,
@@ -96,7 +96,7 @@ def last_tenth(case: Case) -> dict[str, Any]:
 
 
 def one_sided_labels(case: Case) -> dict[str, Any]:
-    """Add fifty labels of fifty users who all prefer one item, and measure how far it rises."""
+    """Add fifty labels by users who all prefer one item, and measure how far it rises."""
     model, shape = case.refit(), case.study.shape
     before = model.predict_consensus()
     item = int(np.argsort(before)[len(before) // 2])
@@ -120,7 +120,7 @@ def new_users(case: Case) -> dict[str, Any]:
 
 
 def new_items(case: Case) -> dict[str, Any]:
-    """Add a tenth of the items late, and score pairs with them after their labels were learned."""
+    """Add a tenth of the items late, and score pairs with them once their labels have been learned."""
     train, test, shape = case.study.train, case.study.test, case.study.shape
     late = shape.items - max(1, shape.items // 10)
     is_late = (train.a >= late) | (train.b >= late)

@@ -1,4 +1,4 @@
-"""Worker traits and worker reliability on simulated crowds: gain where they matter, and cost where they do not."""
+"""Worker traits and reliability on simulated crowds: the gain where they matter, and the cost where they do not."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def collect(seeds: range, name: str, run: Callable[[int], dict[str, float]], mea
 
 
 def standardise(tastes: Floats) -> Floats:
-    """Standardise over the workers: what they have in common is consensus, not taste."""
+    """Standardise tastes over the workers, because what they have in common is consensus, not taste."""
     centred = tastes - tastes.mean(axis=1, keepdims=True)
     return np.asarray(centred / centred.std(axis=1, keepdims=True))
 
 
 def traits(seed: int, share: float, centred: bool = True) -> dict[str, float]:
-    """Accuracy for new and for known workers, with and without the traits of both.
+    """Accuracy for new and for known workers, with and without their traits.
 
-    Without centring, half of the effect of the traits would be the same for all workers and part of the consensus.
+    Without centring, half of the traits' effect would be the same for all workers and so part of the consensus.
     """
     rng = np.random.default_rng(seed)
     X_users = rng.uniform(size=(KNOWN + NEW, TRAITS))
@@ -149,7 +149,7 @@ def study(seed: int, clickers: float, reversed_: float) -> Study:
 
 
 def reliability(seed: int, clickers: float, reversed_: float) -> dict[str, float]:
-    """Kendall's tau of the consensus with and without reliability, and the weight that each kind of worker keeps."""
+    """The consensus's Kendall's tau with and without reliability, and the weight that each kind of worker keeps."""
     made, out = study(seed, clickers, reversed_), {}
     for name, judging in (("with", True), ("plain", False)):
         model = CrowdGPPL(n_components=COMPONENTS, reliability=judging)

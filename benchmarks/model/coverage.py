@@ -1,9 +1,9 @@
-"""Coverage of 95 % intervals: consensus differences, ranks and personal differences of crowds whose truth is known.
+"""Coverage of 95% intervals for consensus differences, ranks and personal differences in crowds with a known truth.
 
-    python -m benchmarks.coverage [--crowds 20] [--first 0] [--no-features]
+    python -m benchmarks.model.coverage [--crowds 20] [--first 0] [--no-features]
 
 25 judges, 100 items on a grid (or without features), 2,304 labels; 0, 1, 3 and 10 components of unit variance; sd of
-the consensus .3, 1 and 3; labels spread evenly over judges, or 90 % of them from one judge.
+the consensus .3, 1 and 3; labels spread evenly over judges, or 90% of them from one judge.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def random_pairs(rng: np.random.Generator, N: int, n: int) -> tuple[np.ndarray, 
 
 
 def consensus_coverage(model: Any, t: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-    """Coverage of differences of t over random pairs, and of ranks."""
+    """Coverage of differences between consensus scores over random pairs, and of ranks."""
     a, b = random_pairs(rng, len(t), N_PAIRS)
     mean, cov = model.predict_consensus(return_cov=True)
     error = mean - t
@@ -125,12 +125,12 @@ def consensus_coverage(model: Any, t: np.ndarray, rng: np.random.Generator) -> d
         "ranks": float(((low <= truth) & (truth <= high)).mean()),
         "rank_interval_length": float((high - low + 1).mean()),
         "consensus_rmse": float(np.sqrt((centred**2).mean())),
-        "consensus_slope": slope,  # of the truth on the estimate: below 1, scores are too spread
+        "consensus_slope": slope,  # slope of the truth on the estimate; below 1, scores are too spread out
     }
 
 
 def rank_intervals(mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """95 % intervals of ranks from samples of the posterior."""
+    """95% rank intervals from posterior samples."""
     values, vectors = np.linalg.eigh(cov)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     sampled = ranks(mean + rng.standard_normal((RANK_SAMPLES, len(mean))) @ root.T)
@@ -139,7 +139,7 @@ def rank_intervals(mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator) 
 
 
 def personal_coverage(model: Any, F: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-    """Coverage of differences of every judge's utilities over random pairs, and of centred utilities."""
+    """Coverage of differences between each judge's utilities over random pairs, and of centred utilities."""
     mean, sd = model.predict_utilities(return_std=True)
     error = F - mean
     error -= error.mean(axis=0)
@@ -156,7 +156,7 @@ def pair_sd(cov: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def inside(error: np.ndarray, sd: np.ndarray) -> float:
-    """The share of true values within the 95 % interval."""
+    """The share of true values within their 95% intervals."""
     return float((np.abs(error) <= Z_95 * sd).mean())
 
 

@@ -1,0 +1,1 @@
+"""The model alone: speed, coverage, stability, streaming, worker traits and reliability."""
