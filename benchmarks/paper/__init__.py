@@ -1,1 +1,1 @@
-"""The tables and figures of the paper, measured again."""
+"""The paper's tables and figures, reproduced."""

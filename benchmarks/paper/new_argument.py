@@ -1,10 +1,10 @@
-"""The page “Test a text” compared with the paper's table: does a pasted text get the score of the benchmark?
+"""The page “Test a text” compared with the paper's table: does a pasted text get the same score as in the benchmark?
 
     python -m benchmarks.paper.new_argument --data DIR [--folds 0-31]
 
-For each fold a model is fitted like a project's (its settings, features of its own items only) on the other folds, and
-each text of the fold is scored as on the page. The kernel is the one that benchmarks.paper.convincingness chose without
-labels of the fold's topic; its taus are read from its results.
+For each fold, a model is fitted to the other folds as in a project (with its settings, and features of its own items
+only), and each text of the fold is scored as on the page. The kernel is the one that benchmarks.paper.convincingness
+chose without labels of the fold's topic; the taus to compare with are read from that benchmark's results.
 """
 
 from __future__ import annotations

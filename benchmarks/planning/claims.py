@@ -1,4 +1,4 @@
-"""Claims that hold together: in how many simulated studies is not one of them false, and how many pairs are claimed.
+"""Simultaneous claims: in how many simulated studies no claim is false, and how many pairs are claimed.
 
     python -m benchmarks.planning.claims [--studies 200]
 

@@ -24,7 +24,7 @@ Answer = tuple[int, float]  # worker and y
 
 
 def replay(folder: str, seeds: Sequence[int], *, quick: bool) -> dict[str, Any]:
-    """Held-out log loss of the consensus at equal labels, and paired differences over debates and seeds."""
+    """Compare the policies' held-out log loss at equal numbers of labels, paired over debates and seeds."""
     points = POINTS[:1] if quick else POINTS
     losses: dict[str, list[list[float]]] = {"random": [], "order": []}
     for fold in range(1 if quick else FOLDS):
@@ -58,7 +58,7 @@ def read_debate(folder: Path, fold: int, seed: int) -> dict[str, Any]:
 
 
 def run_policy(debate: dict[str, Any], policy: str, seed: int, points: Sequence[int]) -> list[float]:
-    """Log loss on the held-out answers at each number of labels."""
+    """Choose pairs by this policy; return the log loss on the held-out answers at each number of labels."""
     rng, N = np.random.default_rng([seed, 5]), debate["n_items"]
     left = {pair: list(given) for pair, given in debate["answers"].items() if given}
     loads, rows, losses = np.zeros(N), list[tuple[int, int, int, float]](), list[float]()

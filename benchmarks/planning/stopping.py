@@ -1,9 +1,9 @@
-"""The stop rule: how often the top 5 is right when it says 90 %, and what stopping saves against a fixed number.
+"""The stop rule: how often the top 5 is right when it says 90%, and what stopping saves over a fixed number of labels.
 
     python -m benchmarks.planning.stopping [--studies 200]
 
 Studies of 15 to 30 items differ in the spread of scores, in tastes and in policy. A study stops when two updates in a
-row say 90 %, or when all workers have finished. The saving compares the mean number of labels with the fixed number
+row say 90%, or when all workers have finished. The saving compares the mean number of labels with the fixed number
 at which as many studies have the right top 5.
 """
 
@@ -58,7 +58,7 @@ def draw_design(number: int, workers: int) -> StudyDesign:
 
 
 def run_study(number: int, workers: int) -> Row:
-    """Whether the top 5 was right at every update, where the rule stopped, and what it forecast on the way."""
+    """Simulate a study; return whether the top 5 was right at each update, when the rule stopped, and its forecasts."""
     design = draw_design(number, workers)
     study, rng = simulate(design, number), np.random.default_rng(number)
     truth = set(np.argsort(-study.crowd.t)[:TOP].tolist())
@@ -109,7 +109,7 @@ def fixed_number(rows: list[Row], share: float) -> float | None:
 
 
 def calibration(rows: list[Row]) -> list[dict[str, float]]:
-    """Over all updates: what was said, in tenths, and how often it was right."""
+    """Compare stated probabilities, in bins of a tenth, with how often the top 5 was right, over all updates."""
     said = np.concatenate([row["said"] for row in rows])
     right = np.concatenate([row["right"] for row in rows])
     tenth = np.minimum((said * 10).astype(int), 9)
@@ -121,7 +121,7 @@ def calibration(rows: list[Row]) -> list[dict[str, float]]:
 
 
 def forecast_ratio(rows: list[Row]) -> dict[str, float] | None:
-    """Quartiles of judgements really needed over those forecast when the rule first said more than 30 %."""
+    """Quartiles of judgements needed divided by those forecast when the rule first stated more than 30%."""
     ratios = []
     for row in rows:
         for n, needed in row["forecasts"]:

@@ -1,4 +1,4 @@
-"""Suggested pairs against random pairs: labels needed for a target, in simulated studies with the product's policy.
+"""Suggested versus random pairs: labels needed to reach a target in simulated studies with the product's policy.
 
     python -m benchmarks.planning.suggestions [--seeds 5] [--items 50 200] [--data DIR]
 
@@ -27,8 +27,8 @@ from modelling.planning.simulator import RANDOM, StudyDesign, simulate
 
 NAME = "suggestions"
 TARGET, TOP = 0.8, 10
-LIMIT = 0.7  # of the labels that random pairs need
-# Labels of each study, by number of items and spread of the consensus scores in units of the noise of an answer.
+LIMIT = 0.7  # largest acceptable share of the labels that random pairs need
+# Labels of each study, by number of items and spread of the consensus scores in units of an answer's noise.
 BUDGET = {50: {1.0: 900, 1.5: 600, 2.0: 500}, 200: {1.5: 2200}}
 QUICK_BUDGET = {20: {1.5: 200}}
 EACH = 40
@@ -65,7 +65,7 @@ PURPOSES = ("order", "top", "coverage")
 
 
 def compare(design: StudyDesign, seeds: Sequence[int]) -> dict[str, Any]:
-    """Curves of tau and top recall by policy, labels needed, and their ratio to those of random pairs."""
+    """Curves of tau and top recall for each policy, the labels needed, and their ratio to those of random pairs."""
     grid = np.unique(np.geomspace(design.n_items / 2, design.n_judgements, GRID).astype(int))
     found: dict[str, Any] = {"labels": grid}
     for policy in (RANDOM, "order", "top"):
@@ -81,13 +81,13 @@ def compare(design: StudyDesign, seeds: Sequence[int]) -> dict[str, Any]:
 
 
 def needed_or_all(found: dict[str, Any], measure: str) -> float:
-    """Labels that random pairs need; all labels of the study if those are not enough, so the ratio is at most that."""
+    """Labels that random pairs need, or all labels if the study is too short, which makes the ratio an upper bound."""
     labels = found[RANDOM][f"labels_for_{measure}"]
     return float(found["labels"][-1] if np.isnan(labels) else labels)
 
 
 def curve(design: StudyDesign, seed: int, grid: np.ndarray) -> np.ndarray:
-    """Tau and recall of the true top at each number of labels of the grid, (2, grid)."""
+    """Tau and recall of the true top at each number of labels on the grid, (2, grid)."""
     study = simulate(design, seed)
     rows = [(n, *accuracy(study.model.predict_consensus(), study.crowd.t, design.top_k)) for n in study.run()]
     n, tau, recall = np.array(rows).T
@@ -122,7 +122,7 @@ def opinion_groups(design: StudyDesign, seeds: Sequence[int]) -> dict[str, Any]:
 
 
 def suggestion_seconds(purpose: Any, n_items: int) -> float:
-    """CPU seconds of the suggestions of one version."""
+    """CPU seconds for computing one version's suggestions."""
     rng = np.random.default_rng(0)
     root = rng.standard_normal((n_items, n_items)) / np.sqrt(n_items)
     cov, mean = 0.2 * root @ root.T + 0.05 * np.eye(n_items), rng.standard_normal(n_items)

@@ -1,9 +1,10 @@
-"""The estimator interface of the baselines, which implement `_fit` and `_moments`."""
+"""The baselines' common estimator interface; each baseline implements `_fit` and `_moments`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,8 +22,20 @@ from modelling.crowdgppl.state import from_text, to_text
 Moments = tuple[FloatArray, FloatArray]
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """Features of items and users that were not in the fit; their indices follow the known ones."""
+
+    items: FloatArray | None = None
+    users: FloatArray | None = None
+
+    @classmethod
+    def of(cls, X_items: npt.ArrayLike | None = None, X_users: npt.ArrayLike | None = None) -> NewRows:
+        return cls(optional(X_items, "X_items"), optional(X_users, "X_users"))
+
+
 class Baseline(ABC):
-    """An estimator with the interface of CrowdGPPL."""
+    """An estimator with CrowdGPPL's interface."""
 
     SETTINGS: ClassVar[tuple[str, ...]]  # arguments of the constructor
     FITTED: ClassVar[tuple[str, ...]]  # arrays that fit computes
@@ -34,8 +47,8 @@ class Baseline(ABC):
         """Compute the FITTED arrays."""
 
     @abstractmethod
-    def _moments(self, user: int | None, items: IntArray, X_new: FloatArray | None) -> Moments:
-        """Mean and covariance of one user's utilities of these items; for user None, of the consensus."""
+    def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
+        """Mean and covariance of one user's utilities for these items, or of the consensus if user is None."""
 
     def fit(
         self,
@@ -59,8 +72,8 @@ class Baseline(ABC):
         return_std: bool = False, return_cov: bool = False,
     ) -> Any:  # fmt: skip
         """The consensus scores of these items."""
-        X = optional(X_items, "X_items")
-        mean, cov = self._moments(None, self._items(items, X), X)
+        new = NewRows.of(X_items)
+        mean, cov = self._moments(None, self._items(items, new), new)
         if return_cov:
             return mean, np.diag(cov) if cov.ndim == 1 else cov
         return (mean, _sd(cov)) if return_std else mean
@@ -69,14 +82,13 @@ class Baseline(ABC):
         self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
         X_items: npt.ArrayLike | None = None, X_users: npt.ArrayLike | None = None, return_std: bool = False,
     ) -> Any:  # fmt: skip
-        """The users' utilities of these items, (items, users)."""
-        X = optional(X_items, "X_items")
-        chosen = self._items(items, X)
-        wanted = np.arange(self.n_users_) if users is None else indices(users, "users")
-        each = [self._moments(int(user), chosen, X) for user in wanted]
-        mean = np.array([mean for mean, _ in each]).reshape(len(wanted), len(chosen)).T
+        """The users' utilities for these items, (items, users)."""
+        new = NewRows.of(X_items, X_users)
+        chosen, wanted = self._items(items, new), self._users(users, new)
         if not return_std:
-            return mean
+            return self._means(wanted, chosen, new)
+        each = [self._moments(int(user), chosen, new) for user in wanted]
+        mean = np.array([mean for mean, _ in each]).reshape(len(wanted), len(chosen)).T
         return mean, np.array([_sd(cov) for _, cov in each]).reshape(len(wanted), len(chosen)).T
 
     def predict_proba(
@@ -84,20 +96,17 @@ class Baseline(ABC):
         X_items: npt.ArrayLike | None = None, X_users: npt.ArrayLike | None = None,
     ) -> FloatArray:  # fmt: skip
         """P(user u prefers a to b) for each triple."""
-        X = optional(X_items, "X_items")
-        users, i, j = indices(u, "u"), self._items(a, X), self._items(b, X)
-        p = np.empty(len(users))
-        for user, rows in _rows_by_user(users):
-            p[rows] = self._link(*self._difference(user, i[rows], j[rows], X))
-        return p
+        new = NewRows.of(X_items, X_users)
+        users = indices(u, "u")
+        return self._link(*self._differences(users, self._items(a, new), self._items(b, new), new))
 
     def predict_consensus_proba(
         self, a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "mean", n_workers: int = 1,
         X_items: npt.ArrayLike | None = None,
     ) -> FloatArray:  # fmt: skip
         """P(a preferred to b) by the mean or the majority of n workers, or by a typical worker."""
-        X = optional(X_items, "X_items")
-        mean, variance = self._difference(None, self._items(a, X), self._items(b, X), X)
+        new = NewRows.of(X_items)
+        mean, variance = self._difference(None, self._items(a, new), self._items(b, new), new)
         if kind == "typical":
             return self._link(mean, variance)
         if kind not in ("mean", "majority") or n_workers < 1:
@@ -110,23 +119,42 @@ class Baseline(ABC):
         """P(difference + unit normal noise > 0): eq:predict_z."""
         return np.asarray(ndtr(mean / np.sqrt(1.0 + variance)))
 
-    def _difference(self, user: int | None, a: IntArray, b: IntArray, X_new: FloatArray | None) -> Moments:
-        """Mean and variance of f(a) - f(b) for each pair."""
+    def _means(self, users: IntArray, items: IntArray, new: NewRows) -> FloatArray:
+        """Mean utilities (items, users)."""
+        each = [self._moments(int(user), items, new)[0] for user in users]
+        return np.array(each).reshape(len(users), len(items)).T
+
+    def _differences(self, users: IntArray, a: IntArray, b: IntArray, new: NewRows) -> Moments:
+        """Mean and variance of f_u(a) - f_u(b) for each triple."""
+        mean, variance = np.empty(len(users)), np.empty(len(users))
+        for user, rows in _rows_by_user(users):
+            mean[rows], variance[rows] = self._difference(user, a[rows], b[rows], new)
+        return mean, variance
+
+    def _difference(self, user: int | None, a: IntArray, b: IntArray, new: NewRows) -> Moments:
+        """Mean and variance of f(a) - f(b) for each pair, for one user or the consensus."""
         used, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
         i, j = positions[: len(a)], positions[len(a) :]
-        mean, cov = self._moments(user, used, X_new)
+        mean, cov = self._moments(user, used, new)
         variance = cov[i] + cov[j] if cov.ndim == 1 else cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
         return mean[i] - mean[j], np.asarray(np.maximum(variance, 0.0))
 
-    def _items(self, wanted: npt.ArrayLike | None, X_new: FloatArray | None) -> IntArray:
-        """Validate item indices (rows of X_new follow the known items); by default all new items, or all known ones."""
-        new = 0 if X_new is None else len(X_new)
+    def _items(self, wanted: npt.ArrayLike | None, new: NewRows) -> IntArray:
+        """Validate item indices (new items follow the known ones); by default all new items, or else all known ones."""
+        n_new = 0 if new.items is None else len(new.items)
         if wanted is None:
-            return np.arange(self.n_items_ if new else 0, self.n_items_ + new)
+            return np.arange(self.n_items_ if n_new else 0, self.n_items_ + n_new)
         chosen = indices(wanted, "items")
-        if len(chosen) and chosen.max() >= self.n_items_ + new:
-            raise ValueError(f"Item index {chosen.max()} is out of range: there are {self.n_items_ + new} items.")
+        if len(chosen) and chosen.max() >= self.n_items_ + n_new:
+            raise ValueError(f"Item index {chosen.max()} is out of range: there are {self.n_items_ + n_new} items.")
         return chosen
+
+    def _users(self, wanted: npt.ArrayLike | None, new: NewRows) -> IntArray:
+        """Validate user indices, which may be unknown; by default all new users, or all known ones if none are new."""
+        n_new = 0 if new.users is None else len(new.users)
+        if wanted is None:
+            return np.arange(self.n_users_ if n_new else 0, self.n_users_ + n_new)
+        return indices(wanted, "users")
 
     def to_state(self) -> State:
         """A flat dict of arrays, from which `from_state` restores the model."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.sparse.linalg import cg
+from scipy import sparse
 from scipy.special import expit, logsumexp
 
-from modelling.baselines.base import Baseline, Moments
+from modelling.baselines.base import Baseline, Moments, NewRows
+from modelling.baselines.gaussian_process import Regression
+from modelling.baselines.newton import maximise
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 from modelling.crowdgppl.kernels import Kernel
 from modelling.crowdgppl.labels import PairwiseLabels
 
-MAX_STEPS, TOLERANCE = 50, 1e-8
 TIE_PRIOR = 0.1  # precision of the log tie rate, which keeps it finite without any tie
 MAX_REGRESSION = 2000  # scores used for the regression on features
 
@@ -22,10 +22,10 @@ MAX_REGRESSION = 2000  # scores used for the regression on features
 class BradleyTerry(Baseline):
     """P(a wins, b wins, tie) is proportional to e^f_a, e^f_b, nu e^((f_a + f_b) / 2).
 
-    Nothing is of size N x N. The variance of a score is that given the other scores; the sum of two of them is close
-    to the variance of the difference when items are compared with several others (von Luxburg et al. 2014).
+    No N x N matrix is needed. The variance of a score is conditional on the other scores; the sum of two variances is
+    close to the variance of the difference when items are compared with several others (von Luxburg et al. 2014).
     With an item kernel, items without labels take their scores from the others by Gaussian process regression on
-    their features, with the variance of each score as its noise (the pipeline of the paper's crowdBT-GP).
+    their features, with the variance of each score as its noise. All workers are treated alike; `crowd_bt` does not.
     """
 
     SETTINGS: ClassVar = ("ridge", "item_kernel")
@@ -43,50 +43,32 @@ class BradleyTerry(Baseline):
         self.item_kernel = item_kernel
 
     def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
-        """Newton's method on a strictly concave posterior, each step by conjugate gradients."""
+        """Maximise the strictly concave log posterior by Newton's method with conjugate gradients."""
         labels = merge_labels(labels)
-        theta = np.zeros(self.n_items_ + 1)
         prior = np.append(np.full(self.n_items_, self.ridge), TIE_PRIOR)
-        value, slope, H = _posterior(theta, labels, prior)
-        for _ in range(MAX_STEPS):
-            step, _ = cg(H, slope, rtol=1e-10, M=sparse.diags(1.0 / H.diagonal()))
-            theta, value, slope, H = _newton_step(theta, step, value, labels, prior)
-            if np.abs(step).max() < TOLERANCE:
-                break
+        theta, H = maximise(lambda x: _posterior(x, labels, prior), np.zeros(self.n_items_ + 1))
         self.scores, self.tie_rate = theta[:-1], theta[-1:]
         self.variances = 1.0 / H.diagonal()[:-1]
         self.labelled = np.unique(np.concatenate([labels.a, labels.b]))
         self.X = np.zeros((self.n_items_, 0)) if X_items is None else X_items
-        self._regression: tuple[Kernel, IntArray, FloatArray] | None = None
+        self._regression: Regression | None = None
 
-    def _moments(self, user: int | None, items: IntArray, X_new: FloatArray | None) -> Moments:
-        """Fitted scores of items with labels; for the others the prediction from their features, or else the prior."""
+    def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
+        """Fitted scores for items with labels; for the others, predictions from their features, or else the prior."""
         mean, variance = np.zeros(len(items)), np.full(len(items), 1.0 / self.ridge)
         known = np.isin(items, self.labelled)
         mean[known], variance[known] = self.scores[items[known]], self.variances[items[known]]
         if self.item_kernel is not None and self.X.shape[1] and not known.all():
-            X = self.X if X_new is None else np.vstack([self.X, X_new])
-            mean[~known], variance[~known] = self._predict_from_features(X[items[~known]])
+            X = self.X if new.items is None else np.vstack([self.X, new.items])
+            mean[~known], cov = self._fit_regression(self.item_kernel).predict(X[items[~known]])
+            variance[~known] = np.maximum(np.diagonal(cov), 0.0)
         return mean, variance
 
-    def _predict_from_features(self, X: FloatArray) -> Moments:
-        """Gaussian process regression of the scores on the features."""
-        kernel, rows, factor = self._fit_regression()
-        across = kernel(X, self.X[rows]) / self.ridge
-        half = linalg.solve_triangular(factor, across.T, lower=True)
-        weights = linalg.cho_solve((factor, True), self.scores[rows])
-        return across @ weights, np.maximum(kernel.diagonal(X) / self.ridge - (half**2).sum(axis=0), 0.0)
-
-    def _fit_regression(self) -> tuple[Kernel, IntArray, FloatArray]:
-        """The fitted kernel, the items used and the Cholesky factor of their scores' covariance, cached."""
+    def _fit_regression(self, kernel: Kernel) -> Regression:
+        """Fit the regression of the scores on the features once and cache it."""
         if getattr(self, "_regression", None) is None:
-            if self.item_kernel is None:
-                raise ValueError("Predicting scores from features needs an item kernel.")
-            kernel, rows = self.item_kernel.fit(self.X), self.labelled
-            if len(rows) > MAX_REGRESSION:
-                rows = rows[np.linspace(0, len(rows) - 1, MAX_REGRESSION).astype(np.int64)]
-            K = kernel(self.X[rows]) / self.ridge + np.diag(self.variances[rows])
-            self._regression = (kernel, rows, np.asarray(linalg.cholesky(K, lower=True)))
+            rows = spread(self.labelled, MAX_REGRESSION)
+            self._regression = Regression.fit(kernel.fit(self.X), self.X[rows], self.scores[rows], self.variances[rows])
         assert self._regression is not None  # noqa: S101
         return self._regression
 
@@ -95,8 +77,13 @@ class BradleyTerry(Baseline):
         return np.asarray(expit(mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
 
 
+def spread(rows: IntArray, most: int) -> IntArray:
+    """Select at most this many rows, evenly spread."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
 def merge_labels(labels: PairwiseLabels) -> PairwiseLabels:
-    """One label for each distinct pair and answer, with the sum of the weights."""
+    """Merge labels with the same pair and answer into one, adding up their weights."""
     swap = labels.a > labels.b
     pairs = np.where(swap, labels.b, labels.a) * labels.n_items + np.where(swap, labels.a, labels.b)
     y = np.where(swap, 1.0 - labels.y, labels.y)
@@ -107,22 +94,10 @@ def merge_labels(labels: PairwiseLabels) -> PairwiseLabels:
     return PairwiseLabels(np.zeros(len(first), dtype=np.int64), a, b, y[first], np.add.reduceat(weight, first))
 
 
-def _newton_step(
-    theta: FloatArray, step: FloatArray, value: float, labels: PairwiseLabels, prior: FloatArray
-) -> tuple[FloatArray, float, FloatArray, sparse.csr_matrix]:
-    """Take the Newton step, halved until the posterior does not decrease."""
-    for _ in range(30):
-        new = _posterior(theta + step, labels, prior)
-        if new[0] >= value - 1e-12 * abs(value):
-            break
-        step = step / 2.0
-    return theta + step, *new
-
-
 def _posterior(
     theta: FloatArray, labels: PairwiseLabels, prior: FloatArray
 ) -> tuple[float, FloatArray, sparse.csr_matrix]:
-    """Log posterior, its gradient and minus its Hessian in (scores, log nu)."""
+    """Log posterior, its gradient and its negative Hessian with respect to (scores, log nu)."""
     a, b, weight = labels.a, labels.b, labels.weights
     logits = np.column_stack([theta[a], theta[b], theta[-1] + 0.5 * (theta[a] + theta[b])])
     log_mass = logsumexp(logits, axis=1)
@@ -131,7 +106,7 @@ def _posterior(
         labels.y[:, None] == 0.5, [0.0, 0.0, 1.0], np.column_stack([labels.y, 1 - labels.y, 0 * labels.y])
     )
     value = float(weight @ ((observed * logits).sum(axis=1) - log_mass) - 0.5 * prior @ theta**2)
-    J = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 1.0]])  # logits by (f_a, f_b, log nu)
+    J = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 1.0]])  # d logits / d (f_a, f_b, log nu)
     slopes = weight[:, None] * ((observed - p) @ J)
     curve = weight[:, None, None] * (J.T @ (p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]) @ J)
     where = np.column_stack([a, b, np.full(len(a), len(theta) - 1)])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from modelling.baselines.base import Baseline, Moments
+from modelling.baselines.base import Baseline, Moments, NewRows
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 from modelling.crowdgppl.labels import PairwiseLabels
 
@@ -42,9 +42,9 @@ class LinearPreference(Baseline):
         self.beta = minimize(loss, np.zeros(X_items.shape[1]), jac=True, method="L-BFGS-B").x
         self.known = X_items @ self.beta
 
-    def _moments(self, user: int | None, items: IntArray, X_new: FloatArray | None) -> Moments:
+    def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
         """The scores, with zero covariance."""
-        scores = self.known if X_new is None else np.append(self.known, X_new @ self.beta)
+        scores = self.known if new.items is None else np.append(self.known, new.items @ self.beta)
         return scores[items], np.zeros(len(items))
 
     def _link(self, mean: FloatArray, variance: FloatArray) -> FloatArray:

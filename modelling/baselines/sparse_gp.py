@@ -1,4 +1,4 @@
-"""The variational factors of `paper_svi`: Gaussian processes at inducing points, in natural parameters.
+"""The variational factors of `factor_model`: Gaussian processes at inducing points, in natural parameters.
 
 Equations are named by the labels in the LaTeX source of the paper; docs/model.md lists them.
 """
@@ -70,6 +70,22 @@ class InducingPoints:
         across = self.kernel(X, self.locations)
         return np.asarray(self.kernel(X) - across @ self.K_mm_inv @ across.T)
 
+    def residual_diagonal(self, X: FloatArray) -> FloatArray:
+        """(n,): the diagonal of `residual`."""
+        across = self.kernel(X, self.locations)
+        known = np.sum((across @ self.K_mm_inv) * across, axis=1)
+        return np.asarray(np.maximum(self.kernel.diagonal(X) - known, 0.0))
+
+    def prior_differences(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """(n,): the prior variance of the difference between each row of X and of Y, for s = 1."""
+        return np.asarray(self.kernel.diagonal(X) + self.kernel.diagonal(Y) - 2.0 * self.kernel.paired(X, Y))
+
+    def residual_differences(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """(n,): the part of `prior_differences` that the inducing points do not explain."""
+        across = self.kernel(X, self.locations) - self.kernel(Y, self.locations)
+        known = np.sum((across @ self.K_mm_inv) * across, axis=1)
+        return np.asarray(np.maximum(self.prior_differences(X, Y) - known, 0.0))
+
 
 @dataclass
 class InducedGP:
@@ -94,23 +110,23 @@ class InducedGP:
         self._solve()
 
     def begin_step(self) -> None:
-        """Let the following steps start from the present parameters, so that repeated steps do not compound."""
+        """Make the following steps start from the current parameters, so that repeated steps do not compound."""
         self.previous = (self.precision, self.shift)
 
-    def step(self, rows: FloatArray, design: FloatArray, square: FloatArray, residual: FloatArray, rho: float) -> None:
+    def step(self, rows: FloatArray, precision: FloatArray, shift: FloatArray, rho: float) -> None:
         """eq:Sv, eq:hatv, eq:St, eq:hatt, eq:Sigma, eq:what: one equation with different design rows.
 
-        rows (P_i, M); design, square and residual (P_i,) carry slope, Q^-1, pi and the other factor's moments.
+        Each label adds exp(shift x - precision x^2 / 2) with x = rows m; rows (P_i, M), the others (P_i,).
 
         Departure from the paper: the printed S^(t) lacks an inverse, v-hat has an S too many, w-hat lacks an
         inverse and an A_w.
         See test_one_full_step_is_the_batch_posterior.
         """
         prior = self.scale.mean * self.K_mm_inv
-        evidence = rows.T @ (square[:, None] * rows)
-        precision, shift = self.previous
-        self.precision = (1 - rho) * precision + rho * (prior + evidence)
-        self.shift = (1 - rho) * shift + rho * (rows.T @ (design * residual))
+        evidence = rows.T @ (precision[:, None] * rows)
+        old_precision, old_shift = self.previous
+        self.precision = (1 - rho) * old_precision + rho * (prior + evidence)
+        self.shift = (1 - rho) * old_shift + rho * (rows.T @ shift)
         self._solve()
 
     def _solve(self) -> None:
@@ -119,7 +135,7 @@ class InducedGP:
         self.mean = self.cov @ self.shift
 
     def update_scale(self) -> None:
-        """Update q(s) given the present mean and covariance."""
+        """Update q(s) given the current mean and covariance."""
         energy = float(np.sum(self.K_mm_inv * self.cov) + self.mean @ self.K_mm_inv @ self.mean)
         self.scale.update(len(self.mean), energy)
 
@@ -151,25 +167,23 @@ class IndependentGP:
         self.shift = self.precision * mean
 
     def begin_step(self) -> None:
-        """Let the following steps start from the present parameters."""
+        """Make the following steps start from the current parameters."""
         self.previous = (self.precision, self.shift)
 
-    def step_points(
-        self, u: IntArray, design: FloatArray, square: FloatArray, residual: FloatArray, rho: float
-    ) -> None:
+    def step_points(self, u: IntArray, precision: FloatArray, shift: FloatArray, rho: float) -> None:
         """eq:Sigma and eq:what for points u; points outside the batch decay towards the prior, as in the paper."""
-        precision, shift = self.previous
-        evidence = np.bincount(u, square, self.n_points)
-        self.precision = (1 - rho) * precision + rho * (self.scale.mean + evidence)
-        self.shift = (1 - rho) * shift + rho * np.bincount(u, design * residual, self.n_points)
+        old_precision, old_shift = self.previous
+        evidence = np.bincount(u, precision, self.n_points)
+        self.precision = (1 - rho) * old_precision + rho * (self.scale.mean + evidence)
+        self.shift = (1 - rho) * old_shift + rho * np.bincount(u, shift, self.n_points)
 
     def update_scale(self) -> None:
-        """Update q(s) given the present means and variances."""
+        """Update q(s) given the current means and variances."""
         self.scale.update(self.n_points, float(np.sum(self.mean**2 + self.variance)))
 
 
 def cluster_centres(X: FloatArray, M: int, seed: int) -> FloatArray:
-    """K-means++ centres of the rows; the distinct rows themselves where there are no more than M."""
+    """K-means++ centres of the rows, or the distinct rows themselves if there are at most M."""
     distinct = np.unique(X, axis=0)
     if len(distinct) <= M:
         return np.asarray(distinct)

@@ -31,7 +31,7 @@ CHUNK = 2000
 IN_MEMORY = 200_000  # a study with more events is fitted from the database
 LABELS_PER_QUERY = 20_000
 RETRACTED, SKIPPED, EXCLUDED = "retracted", "skipped", "excluded"  # reasons why a judgement does not count
-HASH_MARKS = {RETRACTED: b"o", EXCLUDED: b"x"}  # of new judgements in the data hash of a step
+HASH_MARKS = {RETRACTED: b"o", EXCLUDED: b"x"}  # for new judgements in the data hash of a step
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Counts:
 
 
 class WorkerRecord(NamedTuple):
-    """What a fit needs of a worker; rows of hundreds of thousands of workers would fill the memory."""
+    """What a fit needs to know about a worker; full rows of hundreds of thousands of workers would fill the memory."""
 
     pk: int
     traits: dict[str, Any]
@@ -66,7 +66,7 @@ class InputSummary:
     workers: Sequence["Worker | WorkerRecord"]
     counts: Counts
     data_hash: str
-    label_counts: Ids  # of each worker
+    label_counts: Ids  # the number of labels by each worker
     item_counts: Ids  # the number of labels about each item
 
 
@@ -80,7 +80,7 @@ class Inputs(InputSummary):
 
     @classmethod
     def from_labels(cls, items: list[Item], workers: list[Worker], labels: PairwiseLabels) -> "Inputs":
-        """Inputs that are not read from a log: labels in the order in which they were given."""
+        """Build inputs from labels that were not read from a log, in the order in which they were given."""
         n = len(labels)
         return _assemble(ReadPoint(n, 0), items, workers, labels, Counts(n, {}), np.arange(n))
 
@@ -108,7 +108,7 @@ def get_read_point(project: Project) -> ReadPoint:
 
 
 def excluded_workers(project_id: int, inputs_revision: int) -> set[int]:
-    """The ids of the workers from whose judgements versions with this revision do not learn."""
+    """Primary keys of the workers whose judgements are excluded at this inputs revision."""
     return WorkerExclusion.objects.in_force(project_id, inputs_revision).worker_ids()
 
 
@@ -185,7 +185,7 @@ def read_labels_by_worker(inputs: InputSummary) -> Iterator[WorkerLabels]:
 
 
 def read_snapshot_inputs(snapshot: ModelSnapshot, items: list[Item], workers: list[Worker]) -> Inputs:
-    """Read again what a refit learned from; items and workers are those of its arrays."""
+    """Read a refit's inputs again; `items` and `workers` are those of its arrays."""
     read_point = ReadPoint(snapshot.last_sequence, snapshot.inputs_revision)
     return _build_inputs(read_point, _read_judgements(snapshot.project, read_point), items, workers)
 
@@ -211,7 +211,7 @@ class LogScan:
         self.included, self.excluded, self.digest = 0, Counter[str](), hashlib.sha256()
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int, Any]]:
-        """Sequence, worker, lower item, higher item and choice."""
+        """Yield sequence, worker, lower item, higher item and choice of each included judgement."""
         rows = Judgement.objects.filter(project=self.project, sequence__lte=self.until).order_by("sequence")
         for sequence, worker, lo, hi, choice, retracted in rows.values_list(*FIELDS).iterator(chunk_size=CHUNK):
             if retracted is not None and retracted <= self.until:
@@ -278,7 +278,7 @@ def _assemble(
 
 
 def _sort_labels(u: Ids, a: Ids, b: Ids, y: Floats, sequence: Ids) -> tuple[PairwiseLabels, Ids]:
-    """Labels by worker, items and answer, and their order: the same judgements give the same model in any order."""
+    """Sort labels by worker, items and answer, so that the model does not depend on their order; return it as well."""
     order = np.lexsort((sequence, y, b, a, u))
     return PairwiseLabels(u=u[order], a=a[order], b=b[order], y=y[order]), order
 
@@ -316,7 +316,7 @@ def _new_rows(parent: ModelSnapshot, until: int) -> list[Row]:
 
 
 def _newly_retracted_rows(parent: ModelSnapshot, until: int) -> list[Row]:
-    """The judgements that a version had counted and that were retracted after it."""
+    """The judgements from before a version that were retracted after it."""
     since = Retraction.objects.filter(project=parent.project, sequence__gt=parent.last_sequence, sequence__lte=until)
     known = since.filter(judgement__sequence__lte=parent.last_sequence)
     return list(_judgement_rows(parent.project).filter(pk__in=list(known.values_list("judgement", flat=True))))
@@ -342,7 +342,7 @@ def _read_traits(worker_ids: Ids) -> list[dict[str, Any]]:
 def _update_counts(
     parent: ModelSnapshot, new: list[Row], retracted: list[Row], until: int, excluded: set[int]
 ) -> Counts:
-    """The parent's counts, changed by new judgements and new retractions."""
+    """The parent's counts, updated with new judgements and new retractions."""
     total = Counter({"": parent.included, **parent.excluded})
     total.update(_exclusion_reason(row, until, excluded) for row in new)
     for row in retracted:
@@ -352,7 +352,7 @@ def _update_counts(
 
 
 def delta_hash(parent: ModelSnapshot, new: list[Row], retracted: list[Row], until: int, excluded: set[int]) -> str:
-    """SHA-256 of the parent's hash and of the events since; it can be recomputed from the log."""
+    """SHA-256 of the parent's hash and the events since then; it can be recomputed from the log."""
     digest = hashlib.sha256(parent.data_hash.encode())
     for row in new:
         digest.update(HASH_MARKS.get(_exclusion_reason(row, until, excluded), b"+") + _encode(row))
@@ -400,7 +400,7 @@ def _judgement_rows(project: Project) -> "QuerySet[Judgement, Row]":
 
 
 def _exclusion_reason(row: Row, until: int, excluded: set[int]) -> str:
-    """Why a judgement does not count, empty if it counts; the reasons have the same order in `LogScan`."""
+    """Why a judgement is excluded, or an empty string; reasons are checked in the same order as in `LogScan`."""
     if row["retraction__sequence"] is not None and row["retraction__sequence"] <= until:
         return RETRACTED
     if row["choice"] == Judgement.Choice.SKIP:
@@ -409,5 +409,5 @@ def _exclusion_reason(row: Row, until: int, excluded: set[int]) -> str:
 
 
 def _encode(row: Row) -> bytes:
-    """A judgement as it enters the data hash."""
+    """Encode a judgement for the data hash."""
     return f"{row['sequence']},{row['worker']},{row['item_lo']},{row['item_hi']},{row['choice']};".encode()

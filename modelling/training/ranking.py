@@ -17,7 +17,7 @@ JITTER = 1e-9
 
 @dataclass(frozen=True)
 class Ranking:
-    """One entry per item, in the order of the items; `rank_low` and `rank_high` are a 95 % interval."""
+    """One entry per item, in the order of the items; `rank_low` and `rank_high` bound a 95% interval."""
 
     rank: Ints
     rank_low: Ints

@@ -1,7 +1,7 @@
 """The model settings of a project: names, defaults, limits, kernels, labels and help texts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from django.utils.formats import number_format
@@ -22,8 +22,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**31 - 1),
 }
 SWITCHES = ("traits", "reliability")
-TEXTS, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
-    "texts", "near texts", "surface", "vectors", "numeric", "none"
+TEXTS, SENTENCES, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
+    "texts", "sentences", "near texts", "surface", "vectors", "numeric", "none"
 )  # fmt: skip
 
 
@@ -33,13 +33,14 @@ class InvalidSettings(ValueError):
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What researchers choose; all other quantities of the model are learned from the judgements."""
+    """The settings that researchers choose; all other model parameters are learned from the judgements."""
 
     n_components: int = 20
     kernel: str = TEXTS
     traits: bool = True
     reliability: bool = False
     refit_growth: float = 1.2
+    scoreboard_methods: list[str] = field(default_factory=list)  # besides those of every study
     seed: int = 0
 
     @classmethod
@@ -78,6 +79,9 @@ def _validate(name: str, value: Any) -> None:
         if value not in KERNELS:
             raise InvalidSettings(f"The model setting “kernel” must be one of {', '.join(KERNELS)}, not {value!r}.")
         return
+    if name == "scoreboard_methods":
+        _validate_methods(value)
+        return
     if name in SWITCHES:
         if not isinstance(value, bool):
             raise InvalidSettings(f"The model setting “{name}” must be true or false, not {value!r}.")
@@ -90,12 +94,20 @@ def _validate(name: str, value: Any) -> None:
         raise InvalidSettings(message)
 
 
+def _validate_methods(value: Any) -> None:
+    if not isinstance(value, list) or any(name not in METHOD_LABELS for name in value):
+        known = ", ".join(METHOD_LABELS)
+        raise InvalidSettings(f"The model setting “scoreboard_methods” must be a list, some of {known}, not {value!r}.")
+
+
 def item_kernel(name: str, blocks: Blocks) -> WeightedSum | None:
     """The prior similarity of items; None if items are independent."""
     if name == NONE:
         return None
     if name == TEXTS:
         return default_item_kernel(blocks)
+    if name == SENTENCES:
+        return item_kernels(blocks)["surface, words, vectors, sentences"]
     if name == NEAR:
         return item_kernels(blocks)["near surface, words, vectors"]
     if name == SURFACE:
@@ -123,6 +135,7 @@ LABELS = {
     "traits": gettext_lazy("use questionnaire answers"),
     "reliability": gettext_lazy("weight workers by consistency"),
     "refit_growth": gettext_lazy("refit when the number of judgements has grown by this factor"),
+    "scoreboard_methods": gettext_lazy("other methods on the scoreboard"),
     "seed": gettext_lazy("random seed"),
 }
 HELP = {
@@ -147,21 +160,46 @@ HELP = {
         "Between refits the model learns incrementally. A smaller factor refits more often, which is slower and "
         "more exact."
     ),
+    "scoreboard_methods": gettext_lazy(
+        "They are fitted whenever the model is fitted from scratch, and predict new judgements alongside it. Each one "
+        "makes these updates slower. They are left out in studies with more than 20,000 judgements or 2,000 items. "
+        "Hold Ctrl or ⌘ to choose several or none."
+    ),
     "seed": gettext_lazy("The same judgements, settings and seed give exactly the same ranking."),
 }
 KERNEL_LABELS = {
     TEXTS: gettext_lazy("texts: form, words and meaning"),
+    SENTENCES: gettext_lazy("texts, also by the meaning of whole sentences (English)"),
     NEAR: gettext_lazy("texts, but only those of nearly the same form"),
     SURFACE: gettext_lazy("only the form of the texts"),
     VECTORS: gettext_lazy("only the meaning of the texts"),
     NUMERIC: gettext_lazy("only the imported features"),
     NONE: gettext_lazy("none: items are independent"),
 }
+# crowdGPPL, GPPL and Bradley-Terry are on every scoreboard.
+METHOD_LABELS = {
+    "crowdgppl_no_user": gettext_lazy("crowdGPPL without questionnaire answers"),
+    "crowdgppl_no_features": gettext_lazy("crowdGPPL without texts and questionnaire answers"),
+    "crowdgppl_no_consensus": gettext_lazy("crowdGPPL without consensus"),
+    "gppl_per_user": gettext_lazy("GPPL for each worker alone"),
+    "paper_svi": gettext_lazy("crowdGPPL as published (stochastic variational inference)"),
+    "paper_svi_no_inducing": gettext_lazy("crowdGPPL as published, without inducing points"),
+    "paper_svi_no_user": gettext_lazy("crowdGPPL as published, without questionnaire answers"),
+    "paper_svi_no_features": gettext_lazy("crowdGPPL as published, without texts and questionnaire answers"),
+    "paper_svi_no_consensus": gettext_lazy("crowdGPPL as published, without consensus"),
+    "crowd_bt": gettext_lazy("crowdBT: Bradley-Terry with worker accuracies"),
+    "crowd_bt_gp": gettext_lazy("crowdBT-GP: crowdBT and texts"),
+    "collab_gp": gettext_lazy("collabGP"),
+    "collab_gp_no_user": gettext_lazy("collabGP without questionnaire answers"),
+    "gpvu": gettext_lazy("GPVU"),
+    "thurstone_mosteller": gettext_lazy("Thurstone-Mosteller"),
+    "linear": gettext_lazy("linear in the features"),
+}
 
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One setting as a page shows it; `previous` is its value in the settings it is compared with."""
+    """One setting as shown on a page; `previous` is its value in the settings that it is compared with."""
 
     label: str
     value: str
@@ -186,6 +224,8 @@ def setting_rows(settings: ModelSettings, previous: ModelSettings = DEFAULTS) ->
 def format_setting(name: str, value: Any) -> str:
     if name == "kernel":
         return str(KERNEL_LABELS[value])
+    if name == "scoreboard_methods":
+        return ", ".join(str(METHOD_LABELS[method]) for method in value) or _("none")
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     return number_format(f"{value:g}" if isinstance(value, float) else value)

@@ -1,4 +1,4 @@
-"""Fitted models as snapshots: one row, one score per item and a set of arrays; and back again."""
+"""Convert fitted models to snapshots (one row, one score per item, a set of arrays) and back."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ from modelling.training.settings import ModelSettings
 from modelling.training.storage import array_store
 from modelling.training.storage.label_store import DatabaseStore
 
-CODE_VERSION = "0.8.0"
+CODE_VERSION = "0.9.0"
 ITEM_ARRAYS = ("item_ids", "ranked", "item_counts")
 _LOADING = [Lock() for _ in range(16)]
 
@@ -97,7 +97,7 @@ class FittedModel:
 
     @classmethod
     def from_arrays(cls, arrays: array_store.Arrays, number: int) -> "FittedModel":
-        """The version of this number from its arrays; raise EarlierRelease if another release wrote them."""
+        """Restore a version's model from its arrays; raise EarlierRelease if another release wrote them."""
         traits = select_prefix(arrays, "traits.")  # missing in old versions
         try:
             store = DatabaseStore(
@@ -114,7 +114,7 @@ class FittedModel:
 
 
 def select_prefix(arrays: array_store.Arrays, prefix: str) -> array_store.Arrays:
-    """The arrays whose names start with `prefix`, without it."""
+    """The arrays whose names start with `prefix`, which is removed."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
@@ -123,13 +123,13 @@ def item_positions(fitted: FittedModel, items: list[Item]) -> NDArray[np.int64]:
 
 
 def current_snapshot(project: Project) -> ModelSnapshot | None:
-    """The newest version, which the next update continues from."""
+    """The current version, which the next update continues from; None if there is none."""
     state = UpdateState.objects.filter(project=project).select_related("current").first()
     return state.current if state else None
 
 
 def load_fitted_model(snapshot: ModelSnapshot) -> FittedModel:
-    """A version's fitted model from a cache shared by all pages; it must not be changed.
+    """A version's fitted model from a cache that all pages share; callers must not change it.
 
     When a new version appears, all open pages ask for it at once: one thread loads it and the others wait.
     """

@@ -25,14 +25,14 @@ class TrainingState:
     def fit(
         cls, inputs: InputSummary, settings: ModelSettings, progress: Progress, rows: UpdateRows | None = None
     ) -> "TrainingState":
-        """Fit all models from scratch: in memory if the inputs hold their labels, or else through `rows`."""
+        """Fit all models from scratch, in memory if the inputs hold the labels, otherwise from database rows."""
         if isinstance(inputs, Inputs):
             labels: PairwiseLabels | DatabaseStore = inputs.labels
         else:
             labels = copy_labels(inputs, rows, progress)
         model, features, traits = fit(inputs, settings, progress, labels)
         progress("compare")
-        baselines = BaselineModels.fit_for(model, labels, progress)
+        baselines = BaselineModels.fit_for(model, labels, progress, settings.scoreboard_methods)
         if isinstance(inputs, Inputs) and isinstance(model.store, ArrayStore):
             sequences = inputs.sequences[np.argsort(inputs.labels.u, kind="stable")]
             model.use_store(DatabaseStore.from_arrays(primary_keys(inputs.workers), model.store, sequences))
@@ -49,7 +49,7 @@ class TrainingState:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, number: int) -> "TrainingState":
-        """The state of the version of this number."""
+        """Restore the state of version `number` from its arrays."""
         return cls(FittedModel.from_arrays(arrays, number), BaselineModels.from_arrays(arrays))
 
     def to_arrays(self) -> Arrays:
@@ -59,7 +59,7 @@ class TrainingState:
 def copy_labels(inputs: InputSummary, rows: UpdateRows | None, progress: Progress) -> DatabaseStore:
     """Copy the judgements of a large study into one row per worker."""
     if rows is None:
-        raise ValueError("A large study is fitted through rows.")
+        raise ValueError("A large study can only be fitted from database rows.")
     store = DatabaseStore.empty(primary_keys(inputs.workers), rows)
     for part in read_labels_by_worker(inputs):
         labels = part.labels
@@ -84,7 +84,7 @@ def update_model(fitted: FittedModel, delta: InputDelta) -> FittedModel:
 
 
 def update_baselines(baselines: BaselineModels, delta: InputDelta) -> None:
-    """Update GPPL in place with the new labels; Bradley-Terry stays as the last refit left it."""
+    """Update GPPL in place with the new labels; the other baselines stay as the last refit left them."""
     if baselines.gppl is not None:
         report_iterations(baselines.gppl, None)
         baselines.gppl.absorb(delta.added)

@@ -1,4 +1,4 @@
-"""Checks of snapshots for `manage.py verify`: arrays, scores, counts, settings and position in the log.
+"""Check snapshots for `manage.py verify`: arrays, scores, judgement counts, settings and event sequences.
 
 `rebuild` goes further and fits versions again from the log, their settings and their seeds.
 """
@@ -30,7 +30,7 @@ class CannotRebuild(Exception):
 
 
 def find_problems(project: Project) -> Iterator[str]:
-    """One sentence for each problem, naming the version."""
+    """Yield one sentence for each problem found, naming the version."""
     snapshots = ModelSnapshot.objects.filter(project=project).select_related("parent", "project")
     for snapshot in snapshots.order_by("number"):
         yield from _find_snapshot_problems(snapshot)
@@ -61,7 +61,7 @@ def _find_settings_problems(snapshot: ModelSnapshot) -> Iterator[str]:
 
 
 def _find_array_problems(snapshot: ModelSnapshot) -> Iterator[str]:
-    """Check that the arrays reproduce the stored scores and that the event log reproduces the data hash."""
+    """Check that arrays and labels are intact, and that they and the log reproduce the scores and the data hash."""
     try:
         arrays = array_store.load(snapshot.project, snapshot.checksum)
         if snapshot.code_version == CODE_VERSION:
@@ -86,7 +86,7 @@ def _scores_differ(snapshot: ModelSnapshot, fitted: FittedModel) -> bool:
 
 
 def _read_items(arrays: array_store.Arrays) -> list[Item]:
-    """The items of these arrays that still exist, in their order, active as they were then."""
+    """The items of these arrays that still exist, in the same order, each as active or inactive as it was then."""
     items = Item.objects.in_bulk(arrays["item_ids"].tolist())
     ranked = set(arrays["item_ids"][arrays["ranked"]].tolist())
     for item in items.values():
@@ -104,8 +104,8 @@ def _matches_log(snapshot: ModelSnapshot, arrays: array_store.Arrays, items: lis
 def rebuild(project: Project, newest: int) -> Iterator[tuple[ModelSnapshot, str]]:
     """Fit the newest versions again; yield each with its problem, or an empty string.
 
-    Refits are fitted again, and steps continue from the rebuilt version before them. Pruned versions are skipped; the
-    refit that the first of the others continues from is loaded from its arrays.
+    Refits are fitted again, and steps continue from the rebuilt version before them. Pruned versions are not reported.
+    The refit before the first version is loaded from its arrays.
     """
     versions = ModelSnapshot.objects.filter(project=project).select_related("parent", "project")
     wanted = sorted(versions.filter(pruned_at=None).order_by("-number")[:newest], key=lambda snapshot: snapshot.number)

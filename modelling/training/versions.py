@@ -14,7 +14,7 @@ from annotation.services import audit
 from annotation.services.privacy.erasure import WORKER_ERASED
 from annotation.services.privacy.retention import DATA_ERASED
 from annotation.storage import event_log
-from modelling.models import ModelSnapshot, UpdateState
+from modelling.models import ModelSnapshot, UpdateState, WorkerAssessment
 from modelling.training.storage import array_store
 from modelling.training.storage.label_store import delete_unused_rows
 
@@ -88,17 +88,18 @@ def request_refit(*, project: Project, user: User | None) -> None:
 
 
 def clean_up_versions(project: Project) -> None:
-    """After an update: unpin and prune versions with data of erased people, and prune old versions."""
+    """Unpin and prune versions with data of erased people, prune old versions, and delete what only they used."""
     state = UpdateState.objects.filter(project=project).select_related("pinned").first()
     if state and state.pinned and get_pinned_snapshot(state) is None:
         unpin(project=project, user=None)
     prune_arrays(project)
     _prune_erased_traits(project)
     _delete_unused_rows(project)
+    WorkerAssessment.objects.filter(snapshot__project=project, snapshot__pruned_at__isnull=False).delete()
 
 
 def _delete_unused_rows(project: Project) -> None:
-    """Delete workers' rows of pruned versions: of recently pruned ones, or after a refit of all."""
+    """Delete workers' rows that no version with arrays uses; after a step, check only newly pruned versions."""
     newest = ModelSnapshot.objects.filter(project=project).first()
     if newest is None or newest.kind == ModelSnapshot.Kind.REFIT:
         delete_unused_rows(project.pk)
@@ -109,7 +110,7 @@ def _delete_unused_rows(project: Project) -> None:
 
 
 def _prune_erased_traits(project: Project) -> None:
-    """Delete arrays that contain erased traits: those of all versions, pinned or not, from before the last erasure.
+    """Delete arrays that contain erased traits: those of every version, even a pinned one, before the last erasure.
 
     The current version was fitted without them. Scores and pins stay.
     """

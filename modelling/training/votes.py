@@ -1,4 +1,4 @@
-"""What the judgements of a version say without the model: counts, Bradley-Terry ranks, parts of the comparison graph.
+"""A version's judgements without the model: counts, Bradley-Terry ranks, parts of the comparison graph.
 
 Two items are comparable if a chain of judgements links them. Items that no chain links belong to different parts of the
 graph; only the model's prior, which knows the texts, relates their scores.
@@ -29,11 +29,11 @@ EQUAL_SCORES = 6  # decimal places; Bradley-Terry scores that agree to these sha
 
 
 def training_judgements(snapshot: ModelSnapshot) -> "QuerySet[Judgement]":
-    """The judgements that counted when the version was made: what every page about it counts and lists.
+    """The judgements that counted when the version was made, which every page about it counts and lists.
 
-    Judgements of workers whom the version excludes are left out. Those withdrawn with an erased person disappear at
-    once. Erasing raises the project's inputs_revision and nothing else changes this set, so caches of derived results
-    use that number as a key.
+    Judgements of workers whom the version excludes are left out. Judgements of an erased person disappear at once.
+    Only erasure changes this set, and it raises the project's inputs_revision, so caches of derived results use that
+    number as a key.
     """
     retracted_later = Q(retraction__sequence__gt=snapshot.last_sequence) & ~Q(worker__outcome=Worker.ERASED)
     events = Judgement.objects.filter(project=snapshot.project_id, sequence__lte=snapshot.last_sequence)
@@ -74,7 +74,7 @@ class ItemVotes:
 
 @dataclass(frozen=True)
 class Votes:
-    """The votes of a version. Parts are numbered from 1, the one with most ranked items first."""
+    """A version's votes. Parts are numbered from 1, starting with the one that has the most ranked items."""
 
     items: dict[int, ItemVotes]
     part_sizes: dict[int, int]
@@ -86,13 +86,22 @@ class Votes:
     def n_parts(self) -> int:
         return len(self.part_sizes)
 
+    def count_parts(self, item_ids: Iterable[int]) -> int:
+        """The number of parts to which these items belong."""
+        return len({self.of(item_id).part for item_id in item_ids} - {None})
+
+    def spans_parts(self, *, within_groups: bool) -> bool:
+        """Whether the items that are ranked together, all of them or those of a group, belong to several parts."""
+        pairs = {(votes.group if within_groups else "", votes.part) for votes in self.items.values() if votes.part}
+        return len(pairs) > len({group for group, _part in pairs})
+
     def is_comparable(self, item_id: int) -> bool:
         """Whether judgements link the item with all other judged items, so that its rank follows from them."""
         return self.n_parts == 1 and self.of(item_id).part is not None
 
 
 def get_votes(snapshot: ModelSnapshot, arm: Arm | None = None) -> Votes:
-    """Count once per version and arm, and again after a person is erased. Without an arm, all judgements count."""
+    """The votes of a version or one of its arms, cached; they are counted again after a person is erased."""
     return _cached_votes(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision, arm)
 
 
@@ -105,7 +114,7 @@ def _cached_votes(snapshot: ModelSnapshot, created_at: datetime, inputs_revision
 
 
 def count_votes(counts: list[tuple[int, int, str, int]], ranked: list[tuple[int, str]]) -> Votes:
-    """Votes from the number of judgements of each pair and choice; `ranked` holds items and groups, best first."""
+    """Compute votes from the judgement counts of each pair and choice; `ranked` holds items and groups, best first."""
     if not counts:
         return Votes({}, {})
     pairs = np.array([(lo, hi) for lo, hi, _choice, _n in counts], dtype=np.int64)
@@ -156,12 +165,12 @@ def _tallies(labels: PairwiseLabels, n_items: int) -> tuple[Floats, Floats, Floa
 
 
 def _number_parts(components: Iterable[int]) -> dict[int, int]:
-    """Numbers from 1 by falling size; parts of the same size in the order in which they come."""
+    """Number the parts from 1, largest first; parts of equal size keep the order in which they appear."""
     return {component: number for number, (component, _n) in enumerate(Counter(components).most_common(), start=1)}
 
 
 def competition_ranks(values: Floats) -> tuple[Ints, Ints]:
-    """The best and the worst rank of each value, the highest being 1; equal values share theirs."""
+    """The best and the worst rank of each value; rank 1 is the highest, and equal values share their ranks."""
     ordered = np.sort(values)
     best = 1 + len(values) - np.searchsorted(ordered, values, side="right")
     worst = len(values) - np.searchsorted(ordered, values, side="left")

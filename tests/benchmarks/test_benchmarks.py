@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import coverage, harness, people, speed, streaming
+from benchmarks import harness
+from benchmarks.model import coverage, people, speed, streaming
 from benchmarks.paper import convincingness, simulations, ukpconvarg
 from benchmarks.server import large_study
+from benchmarks.simulated_crowds import draw_crowd
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +79,8 @@ def test_convincingness_finds_that_longer_texts_are_better(corpus_folder, capsys
     assert result["differences"]["crowdgppl - gppl"]["personal.cross_entropy"]["mean"] is not None
     assert result["selection_units"] > 0
     assert len(result["choices"]) == 2
+    assert set(result["means"]) == set(convincingness.METHODS)
+    assert result["wilcoxon_p"]["crowdgppl - gppl"]["consensus.tau"] is None  # two folds are too few
 
 
 def test_convincingness_without_data_is_skipped(monkeypatch, capsys):
@@ -145,7 +149,8 @@ def test_simulations_run_in_their_quick_form(capsys):
     simulations.main(["--quick"])
     result = printed(capsys)
     assert set(result["a"]) == set(result["b"]) == {"3.16"}
-    assert result["c"]["1 components, 2304 labels"]["matched_r"] > 0.5
+    assert result["c"]["crowdgppl: 1 components, 2304 labels"]["matched_r"]["mean"] > 0.5
+    assert set(result["a"]["3.16"]["tau"]) == set(simulations.METHODS)
 
 
 def test_matching_pairs_each_true_component_once():
@@ -153,6 +158,12 @@ def test_matching_pairs_each_true_component_once():
     truth = rng.standard_normal((2, 50))
     found = np.vstack([-truth[1], truth[0], rng.standard_normal(50), np.zeros(50)])
     assert simulations.matched_correlation(truth, found) == pytest.approx(1)
+
+
+def test_the_true_utilities_span_the_true_tastes():
+    crowd = draw_crowd(np.random.default_rng(0), n_users=12, n_labels=20, n_components=3, n_items=15)
+    assert simulations.taste_cosine(crowd, crowd.F) == pytest.approx(1)
+    assert simulations.taste_cosine(crowd, np.repeat(crowd.t[:, None], 12, axis=1)) == 0
 
 
 @pytest.mark.slow

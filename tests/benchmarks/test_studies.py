@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks import stability
+from benchmarks.model import stability
 from benchmarks.studies import components, exact, generate, real, rivals, simulated
 
 SMALL = generate.Parameters(

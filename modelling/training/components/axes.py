@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ITEMS_PER_END = 3
-WORDS_PER_TITLE = 2  # of each end
+WORDS_PER_TITLE = 2  # from each end
 # `prior_variance` (empty), `energy` (the variance) and `in_use` (1) are columns of earlier releases.
 COLUMNS = [
     "component", "name", "variance", "prior_variance", "energy", "share_of_largest", "in_use",
@@ -40,7 +40,7 @@ class ComponentAxis:
 
     @property
     def title(self) -> str:
-        """The name, or until a person gives one, the words that distinguish the two ends."""
+        """The researcher's name for it or, without one, its number and the words that distinguish the two ends."""
         return self.name or ": ".join(filter(None, [_("Component %(number)d") % {"number": self.number}, self.words]))
 
     @property
@@ -50,7 +50,7 @@ class ComponentAxis:
 
     @property
     def axis_title(self) -> str:
-        """The title for the axis of a figure: the name, or a second line with the words of each end at its side."""
+        """The title of a figure's axis: the name or, without one, the number and a line with the words of both ends."""
         if self.name:
             return self.name
         low, high = (", ".join(words[:WORDS_PER_TITLE]) for words in (self.words_low, self.words_high))
@@ -61,7 +61,7 @@ class ComponentAxis:
 
 @dataclass(frozen=True, eq=False)
 class ComponentAxes:
-    """The components that the judgements support, by number; the rows of `items` and `users` correspond to `axes`."""
+    """The components that the judgements support, in order of number; rows of `items` and `users` match `axes`."""
 
     fitted: FittedModel
     axes: list[ComponentAxis]
@@ -70,7 +70,7 @@ class ComponentAxes:
 
     @cached_property
     def items(self) -> Floats:
-        """(C, N)"""
+        """Each component at the items, (C, N)."""
         return self.signs[:, None] * self.fitted.model.item_components_[self.places]
 
     @cached_property
@@ -78,7 +78,7 @@ class ComponentAxes:
         return self._arrange(*self.fitted.weights)
 
     def _arrange(self, mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
-        """Weights in the order and with the signs of the axes."""
+        """Put weights into the axes' order and apply their signs."""
         signs = np.outer(self.signs, self.signs)
         return self.signs[:, None] * mean[self.places], signs * covariance[:, self.places][:, :, self.places]
 
@@ -89,16 +89,16 @@ class ComponentAxes:
 
     @property
     def users(self) -> Floats:
-        """(C, U)"""
+        """The workers' mean weights on each component, (C, U)."""
         return self._weights[0]
 
     @property
     def strongest(self) -> list[int]:
-        """All rows, strongest first."""
+        """Row indices of all components, in order of decreasing variance."""
         return sorted(range(len(self.axes)), key=lambda row: -self.axes[row].variance)
 
     def contributions(self, items: Ints, user: int) -> Floats:
-        """(C, items): what each component adds to this worker's scores of these items, relative to all ranked ones."""
+        """(C, items): each component's part of this worker's scores for these items, relative to all ranked items."""
         at = slice(None) if self.fitted.centre is None else self.fitted.centre
         relative = self.items[:, items] - self.items[:, at].mean(axis=1, keepdims=True)
         return np.asarray(relative * self.weights_of(user)[0][:, None])
@@ -145,7 +145,7 @@ class ItemEnd:
 
 
 def find_item_ends(snapshot: ModelSnapshot, axes: ComponentAxes) -> dict[int, tuple[ItemEnd, ItemEnd]]:
-    """The high and the low end of each component, by row. The number of queries does not grow with them."""
+    """The high and the low end of each component, by row, with a fixed number of queries."""
     if not axes.axes:
         return {}
     ids, table = axes.fitted.item_ids, load_word_table(snapshot, axes.fitted.item_ids)
@@ -177,7 +177,7 @@ def load_word_table(snapshot: ModelSnapshot, item_ids: Ints) -> WordTable:
 
 @lru_cache(maxsize=8)
 def _component_words(snapshot: ModelSnapshot, checksum: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The words of the high and the low end of each component, in the order and with the signs of the estimator."""
+    """The keywords of each component's high and low end, in the estimator's order and with its signs."""
     fitted = load_fitted_model(snapshot)
     if not len(fitted.model.component_variances_):
         return []

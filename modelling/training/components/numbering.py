@@ -1,4 +1,4 @@
-"""Stable component numbers: each version's components take over the numbers and signs of those they correspond to."""
+"""Stable component numbers: a component keeps the number and sign of the one that it matches in the version before."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 MAX_LANDMARKS = 200  # items at which two versions are compared
 MIN_SHARED = 5  # landmarks; with fewer a correlation is meaningless
 MIN_CORRELATION = 0.5  # absolute, for two components to count as the same
-MIN_SHARE = 0.01  # of the largest variance; the weight of weak components in the matching
+MIN_SHARE = 0.01  # least share of the largest variance with which weak components count in the matching
 DIGITS = 5
 
 
@@ -88,14 +88,14 @@ def build_profile(fitted: FittedModel) -> Profile:
 
 
 def number_by_variance(profile: Profile) -> Numbering:
-    """Number by variance, largest first, with the estimator's signs."""
+    """Number the components by variance, largest first, and keep the estimator's signs."""
     numbers = np.zeros(len(profile.variances), dtype=np.int64)
     numbers[np.argsort(-profile.variances, kind="stable")] = np.arange(1, len(numbers) + 1)
     return Numbering(numbers, np.ones(len(numbers)))
 
 
 def match_numbering(profile: Profile, before: Profile, known: Numbering, named: set[int]) -> Numbering:
-    """Match components by correlation; a component without a match gets a number that has not been named."""
+    """Match components by correlation; a component without a match gets a number that has no name yet."""
     r = correlations(profile, before)
     weight = np.outer(profile.weights, before.weights)
     matches = zip(*linear_sum_assignment(-np.abs(r) * weight), strict=True)
@@ -126,7 +126,7 @@ def _standardise(values: Floats) -> Floats:
 
 
 def get_component_names(project: Project) -> dict[int, str]:
-    """The researchers' names of components, by number."""
+    """The names that researchers gave to components, keyed by number."""
     return dict(ComponentName.objects.filter(project=project).values_list("number", "name"))
 
 

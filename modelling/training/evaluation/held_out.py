@@ -1,4 +1,4 @@
-"""Evaluation of all methods on held-out judgements of a project. Arrays in, metrics out; no rows are written.
+"""Evaluate all methods on a project's held-out judgements. Arrays in, metrics out; no rows are written.
 
 Two schemes hold judgements out. *Leave-group-out*: whole groups of items, so that a method must predict texts without
 any judgement; without groups, random judgements. *Predict-then-learn*: judgements in the order of the log, each stretch
@@ -7,7 +7,9 @@ predicted from everything before it. Each method is fitted from scratch for each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,26 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from modelling.baselines import BradleyTerry, GPPLPerUser, LinearPreference
+from modelling.baselines import LinearPreference
+from modelling.baselines.catalogue import CATALOGUE, Method
 from modelling.crowdgppl import PairwiseLabels
+from modelling.training.evaluation.rivals import RIVALS
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics, sum_metrics
-from modelling.training.fit import ItemFeatures, build_estimator, build_item_features
+from modelling.training.executors import get_executor
+from modelling.training.fit import ItemFeatures, build_estimator, build_item_features, build_trait_features
 from modelling.training.inputs import Inputs
-from modelling.training.settings import ModelSettings
+from modelling.training.settings import NONE, ModelSettings
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 ReportProgress = Callable[[str, float, str], None]  # scheme, share done, detail
 
-METHODS = {
-    "personal": "crowdGPPL, personal",
-    "consensus": "crowdGPPL, consensus",
-    "gppl": "GPPL",
-    "gppl_per_user": "GPPL per worker",
-    "bradley_terry": "Bradley-Terry",
-    "linear": "linear",
+REFERENCE = "personal"  # crowdGPPL for each worker; the other methods are compared with it
+TITLES = {"personal": "crowdGPPL, personal", "consensus": "crowdGPPL, consensus"} | {
+    name: method.title for name, method in (CATALOGUE | RIVALS).items() if name != "crowdgppl"
 }
-REFERENCE = "personal"  # the other methods are compared with this one
+DEFAULT_METHODS = ("gppl", "gppl_per_user", "bradley_terry", "linear")  # besides crowdGPPL itself
 UPPER_LIMITS = {"accuracy": 1.0, "log_loss": float("inf"), "brier": 1.0}
 METRICS = tuple(UPPER_LIMITS)
 CONFIDENCE = 0.95
@@ -76,7 +77,7 @@ class Scheme:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % interval, which is missing with fewer than two clusters."""
+    """A mean with its 95% interval, which is missing with fewer than two clusters."""
 
     mean: float
     low: float | None
@@ -85,7 +86,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The metrics of one method under one scheme, and the paired differences to the reference."""
+    """The metrics of one method under one scheme, and the reference's paired differences from it."""
 
     labels: int
     decided: int
@@ -94,6 +95,7 @@ class MethodResult:
     calibration: tuple[tuple[int, float, float], ...]
     reference_minus_this: dict[str, Estimate | None]
     verdict: str  # on the reference against this method: better, worse or not decided, by log loss
+    cpu_seconds: float  # to fit and predict all parts
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class SchemeResult:
 
 
 def leave_out(inputs: Inputs, n_parts: int, seed: int) -> Scheme:
-    """Hold out parts of whole groups if possible, and parts of the judgements otherwise."""
+    """Hold out whole groups of items if possible, and random judgements otherwise."""
     labels = inputs.labels
     groups = np.unique([item.group for item in inputs.items], return_inverse=True)[1]
     splits = group_splits(labels, assign_groups(groups, labels, n_parts)) if groups.max() else []
@@ -121,7 +123,7 @@ def leave_out(inputs: Inputs, n_parts: int, seed: int) -> Scheme:
 
 
 def assign_groups(groups: Ids, labels: PairwiseLabels, n_parts: int) -> Ids:
-    """The part of each item. Groups stay whole; the largest comes first, each joins the part with the fewest labels."""
+    """Assign each item to a part: groups stay whole and, largest first, join the part with the fewest labels."""
     names, group = np.unique(groups, return_inverse=True)
     sizes = np.bincount(group[labels.a], minlength=len(names))
     part_of, filled = np.zeros(len(names), dtype=np.int64), np.zeros(min(n_parts, len(names)))
@@ -150,7 +152,7 @@ def _random_splits(labels: PairwiseLabels, n_parts: int, seed: int) -> list[Spli
 
 
 def predict_then_learn(inputs: Inputs, n_stretches: int) -> Scheme:
-    """Cut the log into n_stretches + 1 stretches; all but the first are predicted."""
+    """Cut the log into n_stretches + 1 stretches and predict all but the first, each from those before it."""
     if inputs.log_order is None or len(inputs.labels) < 2:
         raise NotEnoughJudgements
     stretches = np.array_split(np.argsort(inputs.log_order), min(n_stretches + 1, len(inputs.labels)))
@@ -163,48 +165,45 @@ def predict_then_learn(inputs: Inputs, n_stretches: int) -> Scheme:
 
 @dataclass(frozen=True)
 class EvaluationData:
-    """What all methods share: the item features and the project's settings."""
+    """What all methods share: the features and the project's settings."""
 
     items: ItemFeatures
+    X_users: Floats | None
     settings: ModelSettings
     n_items: int
     n_users: int
-    groups: Ids | None = None  # of the items, if whole groups are held out
+    groups: Ids | None = None  # each item's group, if whole groups are held out
 
-    def fit(self, model: Any, train: PairwiseLabels, X_items: Floats | None) -> Any:
-        return model.fit(train, X_items=X_items, n_items=self.n_items, n_users=self.n_users)
+    def fit(self, model: Any, train: PairwiseLabels, X_items: Floats | None, X_users: Floats | None = None) -> Any:
+        return model.fit(train, X_items=X_items, X_users=X_users, n_items=self.n_items, n_users=self.n_users)
 
 
-def crowdgppl(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
+def predict_crowdgppl(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
     estimator = build_estimator(data.settings, data.items.kernel)
-    model = data.fit(estimator, train, data.items.kernel_inputs)
+    model = data.fit(estimator, train, data.items.kernel_inputs, data.X_users)
     return {
         "personal": model.predict_proba(test.u, test.a, test.b),
         "consensus": model.predict_consensus_proba(test.a, test.b),
     }
 
 
-def gppl(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
-    estimator = build_estimator(replace(data.settings, n_components=0), data.items.kernel)
-    model = data.fit(estimator, train, data.items.kernel_inputs)
-    return {"gppl": model.predict_consensus_proba(test.a, test.b)}
-
-
-def gppl_per_user(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
-    estimator = GPPLPerUser(item_kernel=data.items.kernel)
-    model = data.fit(estimator, train, data.items.kernel_inputs)
-    return {"gppl_per_user": model.predict_proba(test.u, test.a, test.b)}
-
-
-def bradley_terry(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
-    """Bradley-Terry; items without judgements get scores from similar items, if the kernel relates items."""
-    model = data.fit(BradleyTerry(item_kernel=data.items.kernel), train, data.items.kernel_inputs)
-    return {"bradley_terry": model.predict_consensus_proba(test.a, test.b)}
-
-
-def linear(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
-    model = data.fit(LinearPreference(_select_ridge(data, train)), train, data.items.X)
-    return {"linear": model.predict_consensus_proba(test.a, test.b)}
+def predict_other(
+    method: Method, data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels
+) -> dict[str, Floats]:
+    """Fit a method with the project's features, kernel and seed, and predict the test labels."""
+    if method.name == "linear":
+        model = data.fit(LinearPreference(_select_ridge(data, train)), train, data.items.X)
+    else:
+        model = method.fit(
+            train,
+            X_items=data.items.kernel_inputs,
+            X_users=data.X_users,
+            n_items=data.n_items,
+            n_users=data.n_users,
+            kernel=data.items.kernel,
+            seed=data.settings.seed,
+        )
+    return {method.name: model.predict_proba(test.u, test.a, test.b)}
 
 
 def _select_ridge(data: EvaluationData, labels: PairwiseLabels) -> float:
@@ -222,7 +221,7 @@ def _select_ridge(data: EvaluationData, labels: PairwiseLabels) -> float:
 
 
 def inner_split(labels: PairwiseLabels, groups: Ids | None, seed: int) -> Split:
-    """Hold out one fifth in the same way as the scheme does: whole groups if possible, otherwise judgements."""
+    """Hold out one fifth in the same way as the scheme: whole groups if possible, otherwise judgements."""
     rng = np.random.default_rng(seed)
     if groups is not None:
         present = rng.permutation(np.unique(groups[labels.a]))
@@ -233,7 +232,31 @@ def inner_split(labels: PairwiseLabels, groups: Ids | None, seed: int) -> Split:
     return Split(np.flatnonzero(part > 0), np.flatnonzero(part == 0))
 
 
-FITS = (crowdgppl, gppl, gppl_per_user, bradley_terry, linear)
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """One method to be fitted to one part of the labels. Tasks do not depend on each other."""
+
+    method: str  # its name in the catalogue
+    train: PairwiseLabels
+    test: PairwiseLabels
+
+
+@dataclass(frozen=True, eq=False)
+class FitOutcome:
+    """The predictions for the test labels by method, and what they cost."""
+
+    probabilities: dict[str, Floats]
+    cpu_seconds: float
+
+
+def run_task(task: FitTask, data: EvaluationData) -> FitOutcome:
+    """Fit one method and predict the test labels."""
+    began = time.process_time()
+    if task.method == "crowdgppl":
+        probabilities = predict_crowdgppl(data, task.train, task.test)
+    else:
+        probabilities = predict_other((CATALOGUE | RIVALS)[task.method], data, task.train, task.test)
+    return FitOutcome(probabilities, time.process_time() - began)
 
 
 # Metrics with intervals ---------------------------------------------------------------------------------------------
@@ -242,7 +265,7 @@ FITS = (crowdgppl, gppl, gppl_per_user, bradley_terry, linear)
 def estimate(values: Floats, clusters: Ids) -> Estimate | None:
     """The mean with an interval that is robust to correlation within clusters.
 
-    The sandwich variance of a mean over clusters, with Student's t and one degree of freedom less than clusters.
+    The variance is the cluster-robust sandwich estimate; Student's t has one degree of freedom fewer than clusters.
     """
     if not len(values):
         return None
@@ -292,9 +315,11 @@ def verdict(log_loss: Estimate | None, n_clusters: int) -> str:
     return "better" if log_loss.mean < 0 else "worse"
 
 
-def compare(p: dict[str, Floats], y: Floats, clusters: Ids) -> dict[str, MethodResult]:
-    """The metrics of each method on the same answers, and the reference against each."""
-    metrics = {method: label_metrics(p[method], y) for method in METHODS}
+def compare(
+    p: dict[str, Floats], y: Floats, clusters: Ids, cpu_seconds: Mapping[str, float]
+) -> dict[str, MethodResult]:
+    """The metrics of each method on the same answers, and the reference compared with each."""
+    metrics = {method: label_metrics(predicted, y) for method, predicted in p.items()}
     results = {}
     for method, own in metrics.items():
         sums, gap = sum_metrics(p[method], y), _estimate_metrics(metrics[REFERENCE], clusters, minus=own)
@@ -306,29 +331,39 @@ def compare(p: dict[str, Floats], y: Floats, clusters: Ids) -> dict[str, MethodR
             calibration=sums.calibration,
             reference_minus_this=gap,
             verdict=verdict(gap["log_loss"], len(np.unique(clusters))),
+            cpu_seconds=round(cpu_seconds[method], 3),
         )
     return results
+
+
+def lacking_features(methods: Sequence[Method], settings: ModelSettings) -> list[Method]:
+    """The methods that cannot run because the settings declare items independent; linear uses features anyway."""
+    return [method for method in methods if method.needs and settings.kernel == NONE and method.name != "linear"]
 
 
 def evaluate(
     inputs: Inputs,
     settings: ModelSettings,
     schemes: list[Scheme],
+    methods: Sequence[Method],
     report: ReportProgress = lambda scheme, share, detail: None,
 ) -> Iterator[SchemeResult]:
-    """Evaluate all methods under each scheme."""
-    data = EvaluationData(build_item_features(inputs, settings), settings, len(inputs.items), len(inputs.workers))
-    total, done = sum(len(scheme.splits) for scheme in schemes) * len(FITS), 0
+    """Evaluate crowdGPPL and these methods under each scheme."""
+    executor, labels, data = get_executor(), inputs.labels, _evaluation_data(inputs, settings)
+    titles = {"crowdgppl": "crowdGPPL"} | {method.name: method.title for method in methods}
+    total, done = sum(len(scheme.splits) for scheme in schemes) * len(titles), 0
     for scheme in schemes:
-        data = replace(data, groups=scheme.groups)
-        p = {method: np.empty(len(inputs.labels)) for method in METHODS}
-        for number, split in enumerate(scheme.splits, start=1):
-            train, test = inputs.labels.take(split.train), inputs.labels.take(split.test)
-            for fit in FITS:
-                report(scheme.name, done / total, f", part {number} of {len(scheme.splits)}, {fit.__name__}")
-                for method, predicted in fit(data, train, test).items():
-                    p[method][split.test] = predicted
-                done += 1
+        p, seconds = dict[str, Floats](), Counter[str]()
+        planned = [(number, split, name) for number, split in enumerate(scheme.splits, start=1) for name in titles]
+        tasks = (FitTask(name, labels.take(split.train), labels.take(split.test)) for _, split, name in planned)
+        outcomes = executor.stream(run_task, tasks, executor.share(replace(data, groups=scheme.groups)))
+        for number, split, name in planned:
+            report(scheme.name, done / total, f", part {number} of {len(scheme.splits)}, {titles[name]}")
+            outcome = next(outcomes)
+            for method, predicted in outcome.probabilities.items():
+                p.setdefault(method, np.empty(len(labels)))[split.test] = predicted
+                seconds[method] += outcome.cpu_seconds
+            done += 1
         held_out = np.concatenate([split.test for split in scheme.splits])
         clusters = scheme.clusters[held_out]
         yield SchemeResult(
@@ -338,5 +373,12 @@ def evaluate(
             predicted=len(held_out),
             clusters=len(np.unique(clusters)),
             clustered_by=scheme.clustered_by,
-            methods=compare({m: p[m][held_out] for m in METHODS}, inputs.labels.y[held_out], clusters),
+            methods=compare({m: each[held_out] for m, each in p.items()}, labels.y[held_out], clusters, seconds),
         )
+
+
+def _evaluation_data(inputs: Inputs, settings: ModelSettings) -> EvaluationData:
+    traits = build_trait_features(inputs, settings).transform([worker.traits for worker in inputs.workers])
+    items = build_item_features(inputs, settings)
+    X_users = traits if traits.any() else None
+    return EvaluationData(items, X_users, settings, len(inputs.items), len(inputs.workers))

@@ -1,15 +1,17 @@
-"""The scoreboard: each method predicts the new labels before learning from them, and its scores are summed.
+"""The scoreboard: each method predicts the new labels before learning from them, and its metrics are added up.
 
 The baselines are fitted to the same labels as crowdGPPL at every refit. In a step GPPL (the same preferences for
 everyone) learns from the new labels without keeping them; retracted labels leave it at the next refit. Bradley-Terry
 (no texts) is fitted at refits only. Neither holds anything that grows with the number of labels. GPPL holds a matrix
-over all pairs of items, so studies with very many items are compared with Bradley-Terry alone.
+over all pairs of items, so studies with very many items are compared with Bradley-Terry alone. Other methods that the
+settings name are fitted at refits, too, in studies that are not large: some of them hold the labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from annotation.models import Project
 from modelling.baselines import BradleyTerry
 from modelling.baselines.bradley_terry import merge_labels
+from modelling.baselines.catalogue import CATALOGUE, Estimator, Method
 from modelling.crowdgppl import CrowdGPPL, NoLabels, PairwiseLabels
 from modelling.models import ModelSnapshot, ScoreboardEntry
 from modelling.training.fit import Progress, report_iterations
@@ -32,10 +35,13 @@ CalibrationBin = tuple[int, float, float]  # labels, sum of the predicted probab
 MIN_PROBABILITY = 1e-12  # bounds the loss of a single label
 MIN_SCORED = 50  # new judgements; fewer say nothing about a method
 CALIBRATION_BINS = 10
-MAX_LABELS = 300  # of a worker, for predictions on the scoreboard; more would slow down updates
+MAX_LABELS = 300  # per worker, for predictions on the scoreboard; more would slow down updates
 MAX_GPPL_ITEMS = 2000
-USERS_PER_READ = 10_000  # of a large study, for Bradley-Terry
+MAX_OTHER_LABELS = 20_000  # per study, for the methods that its settings add
+USERS_PER_READ = 10_000  # in a large study, for Bradley-Terry
 METHODS = ScoreboardEntry.Method
+
+log = logging.getLogger("concord.scoreboard")
 
 
 # Metrics ------------------------------------------------------------------------------------------------------------
@@ -65,7 +71,7 @@ class MetricSums:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the decided labels predicted with more than one half; None without decided labels."""
+        """Share of the decided labels predicted with probability above 1/2; None without decided labels."""
         return self.correct / self.decided if self.decided else None
 
     @property
@@ -97,7 +103,7 @@ def label_metrics(p: Floats, y: Floats) -> LabelMetrics:
 
 
 def sum_metrics(p: Floats, y: Floats) -> MetricSums:
-    """`label_metrics`, summed, with the calibration."""
+    """Sum `label_metrics` over all labels, and add the calibration."""
     p, each = np.clip(p, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY), label_metrics(p, y)
     bins = np.minimum((p * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
     columns = (np.bincount(bins, weights, CALIBRATION_BINS) for weights in (np.ones(len(p)), p, y))
@@ -116,30 +122,77 @@ def sum_metrics(p: Floats, y: Floats) -> MetricSums:
 
 @dataclass
 class BaselineModels:
-    """The baselines on the scoreboard."""
+    """The other methods on the scoreboard."""
 
     gppl: CrowdGPPL | None  # None with more than MAX_GPPL_ITEMS items
     bradley_terry: BradleyTerry
+    others: dict[str, Estimator] = field(default_factory=dict)  # by their names in the catalogue
 
     @classmethod
     def fit_for(
-        cls, model: CrowdGPPL, labels: PairwiseLabels | DatabaseStore, progress: Progress | None = None
+        cls,
+        model: CrowdGPPL,
+        labels: PairwiseLabels | DatabaseStore,
+        progress: Progress | None = None,
+        others: Sequence[str] = (),
     ) -> BaselineModels:
-        """Fit the baselines of a newly fitted model, with its kernel and seed, to the same labels."""
+        """Fit the baselines to the labels of a newly fitted model, with its kernel and seed."""
         merged = labels if isinstance(labels, PairwiseLabels) else read_merged_labels(labels)
         gppl = fit_gppl(model, labels, progress) if model.n_items_ <= MAX_GPPL_ITEMS else None
-        return cls(gppl, BradleyTerry().fit(merged, n_items=model.n_items_))
+        bradley_terry = BradleyTerry().fit(merged, n_items=model.n_items_)
+        in_memory = isinstance(labels, PairwiseLabels) and len(labels) <= MAX_OTHER_LABELS
+        wanted = others if in_memory and gppl is not None else ()
+        fitted = {name: fit_other(CATALOGUE[name], model, merged, progress) for name in wanted}
+        return cls(gppl, bradley_terry, {name: each for name, each in fitted.items() if each is not None})
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> BaselineModels:
         state = select_prefix(arrays, "gppl.")
         gppl = CrowdGPPL.from_state(state, NoLabels(0)) if state else None
-        return cls(gppl, BradleyTerry.from_state(select_prefix(arrays, "bradley_terry.")))
+        names = sorted({key.split(".")[1] for key in arrays if key.startswith("other.")})
+        others = {
+            name: CATALOGUE[name].estimator.from_state(select_prefix(arrays, f"other.{name}."))
+            for name in names
+            if name in CATALOGUE
+        }
+        return cls(gppl, BradleyTerry.from_state(select_prefix(arrays, "bradley_terry.")), others)
 
     def to_arrays(self) -> Arrays:
         named = {"gppl": self.gppl, "bradley_terry": self.bradley_terry}
+        named |= {f"other.{name}": model for name, model in self.others.items()}
         states = {name: model.to_state() for name, model in named.items() if model is not None}
         return {f"{model}.{name}": array for model, state in states.items() for name, array in state.items()}
+
+
+def fit_other(method: Method, model: CrowdGPPL, labels: PairwiseLabels, progress: Progress | None) -> Estimator | None:
+    """Fit a method with this model's features, kernel and seed; None if features it needs are missing or it fails."""
+    if progress is not None:
+        progress("compare")
+    if method.needs and model.X_items_ is None:
+        return None
+    try:
+        return method.fit(
+            labels,
+            X_items=model.X_items_,
+            X_users=model.X_users_,
+            n_items=model.n_items_,
+            n_users=model.n_users_,
+            kernel=model.item_kernel,
+            seed=model.random_state,
+        )
+    except (np.linalg.LinAlgError, ValueError) as error:  # a method for comparison must not stop the update
+        log.warning("%s is left off the scoreboard: %s", method.name, error)
+        return None
+
+
+def predict_other(model: Estimator, labels: PairwiseLabels) -> Floats:
+    """P(a preferred); a worker who joined after the last refit is predicted like any unknown worker."""
+    known = labels.u < model.n_users_
+    if known.all() or not isinstance(model, CrowdGPPL):
+        return np.asarray(model.predict_proba(labels.u, labels.a, labels.b))
+    p = np.asarray(model.predict_consensus_proba(labels.a, labels.b))
+    p[known] = model.predict_proba(labels.u[known], labels.a[known], labels.b[known])
+    return p
 
 
 def fit_gppl(model: CrowdGPPL, labels: PairwiseLabels | DatabaseStore, progress: Progress | None) -> CrowdGPPL:
@@ -149,6 +202,7 @@ def fit_gppl(model: CrowdGPPL, labels: PairwiseLabels | DatabaseStore, progress:
         item_kernel=model.item_kernel,
         batch_labels=model.batch_labels,
         random_state=model.random_state,
+        executor=model.executor,
     )
     report_iterations(gppl, progress, "compare")
     source = labels if isinstance(labels, PairwiseLabels) else WithoutSites(labels)
@@ -176,13 +230,14 @@ def score_predictions(fitted: FittedModel, baselines: BaselineModels, delta: Inp
     if not len(new):
         return {}
     X_users = fitted.new_worker_features(delta)
-    probabilities = {
+    probabilities: dict[str, Floats] = {
         METHODS.PERSONAL: fitted.model.predict_proba(new.u, new.a, new.b, X_users=X_users, most=MAX_LABELS),
         METHODS.CONSENSUS: fitted.model.predict_consensus_proba(new.a, new.b),
         METHODS.BRADLEY_TERRY: baselines.bradley_terry.predict_consensus_proba(new.a, new.b),
     }
     if baselines.gppl is not None:
         probabilities[METHODS.GPPL] = baselines.gppl.predict_consensus_proba(new.a, new.b)
+    probabilities |= {name: predict_other(model, new) for name, model in baselines.others.items()}
     return {str(method): sum_metrics(p, new.y) for method, p in probabilities.items()}
 
 
@@ -190,7 +245,7 @@ def score_predictions(fitted: FittedModel, baselines: BaselineModels, delta: Inp
 
 
 def scoreboard_entries(snapshot: ModelSnapshot, sums: dict[str, MetricSums]) -> list[ScoreboardEntry]:
-    """The unsaved rows of a version."""
+    """The unsaved scoreboard entries of a version."""
     return [
         ScoreboardEntry(
             snapshot=snapshot,
@@ -212,17 +267,18 @@ def metric_sums(entry: ScoreboardEntry) -> MetricSums:
 
 
 def scoreboard_totals(project: Project, upto: int | None = None) -> dict[str, MetricSums]:
-    """Each method's sums over all versions, or over those up to a number."""
+    """Each method's sums over all versions, or over the versions up to number `upto`."""
     entries = _read_entries(project, upto)
-    return {str(method): _total(e for e in entries if e.method == method) for method in METHODS} if entries else {}
+    return {method: _total(e for e in entries if e.method == method) for method in _names(entries)} if entries else {}
 
 
 def running_totals(project: Project, upto: int | None = None) -> list[tuple[int, dict[str, MetricSums]]]:
     """Each version's number with each method's sums up to and including that version."""
-    running = {str(method): MetricSums() for method in METHODS}
+    entries = _read_entries(project, upto)
+    running = {method: MetricSums() for method in _names(entries)}
     versions = []
-    for number, entries in groupby(_read_entries(project, upto), key=lambda entry: entry.snapshot.number):
-        for entry in entries:
+    for number, of_version in groupby(entries, key=lambda entry: entry.snapshot.number):
+        for entry in of_version:
             running[entry.method] = running[entry.method] + metric_sums(entry)
         versions.append((number, dict(running)))
     return versions
@@ -233,6 +289,11 @@ def _read_entries(project: Project, upto: int | None) -> list[ScoreboardEntry]:
     if upto is not None:
         entries = entries.filter(snapshot__number__lte=upto)
     return list(entries.order_by("snapshot__number", "method"))
+
+
+def _names(entries: list[ScoreboardEntry]) -> list[str]:
+    """The names of the methods that every study has, then of the others that have entries."""
+    return list(dict.fromkeys([*map(str, METHODS), *sorted(entry.method for entry in entries)]))
 
 
 def _total(entries: Iterable[ScoreboardEntry]) -> MetricSums:

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 WORD = re.compile(r"[^\W\d_]{3,}")
 MIN_TEXTS = 3  # a word in fewer texts is chance
-MAX_SHARE = 0.4  # of all texts; a more common word is grammar, in any language
+MAX_SHARE = 0.4  # of all texts; more common words are function words in any language
 MIN_Z = 2.0  # standard errors between the mean values of texts with and without the word
 MAX_KEYWORDS = 8
 
@@ -65,7 +65,7 @@ def build_word_table(texts: Sequence[str]) -> WordTable:
 
 
 def find_keywords(table: WordTable, values: Floats) -> EndKeywords:
-    """Find words such that the texts containing them have significantly higher or lower values than the other texts."""
+    """Find the words whose texts have significantly higher or lower values than the texts without them."""
     if not table.words or np.ptp(values) == 0.0:
         return EndKeywords([], [])
     n, spread, with_word = len(values), float(values.std()), np.asarray(table.present.sum(axis=0)).ravel()

@@ -1,4 +1,4 @@
-"""Feature vectors of texts: surface features, word and character counts, word vectors. No Django, no network."""
+"""Feature vectors of texts: form, word and character counts, word vectors, sentences. No Django, no network."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from modelling.training.features.sentences import sentence_vectors
 from modelling.training.features.surface import surface_features
 from modelling.training.features.word_vectors import word_vectors
 
 Floats: TypeAlias = NDArray[np.float64]
 State: TypeAlias = dict[str, NDArray[Any]]
 Blocks: TypeAlias = dict[str, tuple[int, int]]
-Embed: TypeAlias = Callable[[Sequence[str]], Floats]
 Analyser: TypeAlias = Callable[[str], list[str]]
 
 VERSION = 1  # increment it whenever a text would get different features
@@ -30,7 +29,7 @@ NGRAM_SIZES = (2, 3)
 
 @dataclass(frozen=True)
 class RankGaussian:
-    """Maps each column to normal quantiles by its rank among the training values, which removes outliers and units."""
+    """Maps each column to normal quantiles by rank among the training values, so outliers and units have no effect."""
 
     knots: Floats  # (k, D), every column sorted
 
@@ -72,10 +71,13 @@ class Centring:
 
 
 class TextFeatures:
-    """Transforms texts, and the researcher's numeric columns, into rows with named blocks of columns."""
+    """Transforms texts, and the researcher's numeric columns, into rows with named blocks of columns.
 
-    def __init__(self, embed: Embed | None = None) -> None:
-        self.embed = embed
+    `sentences` adds a block of sentence embeddings, which need a package of their own and are slower.
+    """
+
+    def __init__(self, sentences: bool = False) -> None:
+        self.sentences = sentences
         self.version = VERSION
 
     def fit(self, texts: Sequence[str], numeric: ArrayLike | None = None) -> TextFeatures:
@@ -99,14 +101,14 @@ class TextFeatures:
         return self.ranks[name].transform(block) if name in self.ranks else self.centrings[name].transform(block)
 
     def _raw(self, texts: Sequence[str], numeric: ArrayLike | None) -> dict[str, Floats]:
-        """All blocks before scaling, in the order of the columns."""
+        """All unscaled blocks, in the order of the columns."""
         vectors, pieces = word_vectors(texts)
         raw = {"surface": np.hstack([surface_features(texts), pieces])}
         for name, vocabulary in self.vocabularies.items():
             raw[name] = _counts(texts, COUNTERS[name][0], vocabulary)
         raw["vectors"] = vectors
-        if self.embed is not None:
-            raw["sentences"] = _numbers(self.embed(texts), len(texts))
+        if self.sentences:
+            raw["sentences"] = sentence_vectors(texts)
         raw["numeric"] = self._numeric_block(numeric, len(texts))
         return raw
 
@@ -130,35 +132,19 @@ class TextFeatures:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], embed: Embed | None = None) -> TextFeatures:
-        """The features that wrote this state; `embed` must be given again if it was used."""
+    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> TextFeatures:
+        """Restore the features from a state."""
         if int(state["version"]) != VERSION:
             raise ValueError(f"These features have version {state['version']}; this release reads version {VERSION}.")
-        features = cls(embed)
+        features = cls("sentences" in state["block_names"])
         features.n_numeric = int(state["n_numeric"])
         bounds = [(int(start), int(stop)) for start, stop in state["block_bounds"]]
         features.blocks = dict(zip(map(str, state["block_names"]), bounds, strict=True))
-        if ("sentences" in features.blocks) != (embed is not None):
-            raise ValueError("These features were fitted with another sentence embedder, or without one.")
         features.vocabularies = {name: tuple(map(str, state[f"vocabulary.{name}"])) for name in COUNTERS}
         named = {key.split(".", 1)[1]: key for key in state if key.startswith("centre.")}
         features.centrings = {n: Centring(state[k], float(state[f"size.{n}"])) for n, k in named.items()}
         features.ranks = {name: RankGaussian(state[f"knots.{name}"]) for name in ("surface", "numeric")}
         return features
-
-
-class SentenceEmbedder:
-    """Sentence embeddings by a sentence-transformers model from a local folder; optional and slower."""
-
-    def __init__(self, folder: str) -> None:
-        try:
-            transformer = import_module("sentence_transformers").SentenceTransformer
-        except ImportError as error:
-            raise RuntimeError("Install the extra 'embeddings' to use sentence-transformers.") from error
-        self._model = transformer(folder, local_files_only=True)
-
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        return np.asarray(self._model.encode(list(texts), show_progress_bar=False), dtype=np.float64)
 
 
 def tokenise_words(text: str) -> list[str]:
@@ -198,7 +184,7 @@ def _counts(texts: Sequence[str], analyse: Analyser, vocabulary: Sequence[str]) 
 
 
 def _blocks(widths: Mapping[str, int]) -> Blocks:
-    """The first column and the end of each block."""
+    """The first column of each block and the column after its last."""
     stops = np.cumsum(list(widths.values()))
     return {name: (int(stop - width), int(stop)) for (name, width), stop in zip(widths.items(), stops, strict=True)}
 

@@ -81,7 +81,7 @@ def _missing(value: Any) -> bool:
 
 
 def list_choices(value: Any) -> list[str]:
-    """The choices of an answer: several, or one."""
+    """The choices of an answer as a list, whether it has one or several."""
     return [str(choice) for choice in value] if isinstance(value, list) else [str(value)]
 
 

@@ -59,7 +59,7 @@ def _encode(texts: Sequence[str]) -> Iterator[NDArray[np.int64]]:
 
 @lru_cache(maxsize=1)
 def _folder() -> Path:
-    """The folder of the wheel's files. The package is not imported, because its loader may try to download."""
+    """The folder with the wheel's files. The package is not imported, because its loader may try to download files."""
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("The package wordllama, which contains the word vectors, is not installed.")

@@ -13,10 +13,10 @@ RESAMPLES, SEED = 1000, 16
 
 
 def krippendorff_alpha(answers: Answers) -> Estimate | None:
-    """Nominal alpha of the three answers on pairs with two or more workers; a worker's first answer counts.
+    """Nominal alpha of the three answers on pairs with two or more workers; only a worker's first answer counts.
 
-    The interval is the 95 % range of a bootstrap over pairs. Pairs with the same counts are drawn together, which
-    gives the same distribution.
+    The interval is the 95% range of a bootstrap over pairs. Pairs with equal counts are resampled as one multinomial
+    category, which gives the same distribution.
     """
     first = answers.first_answers
     counts = answer_counts(answers.pair[first], answers.y[first])
@@ -41,7 +41,7 @@ def answer_counts(unit: IntArray, y: FloatArray) -> IntArray:
 
 
 def alpha_of_counts(kinds: IntArray, times: FloatArray) -> FloatArray:
-    """Alpha of each row of `times`, which says how often each kind of unit occurs; NaN if all answers are the same."""
+    """Alpha for each row of `times`, the number of units of each kind; NaN if all answers are the same."""
     m = kinds.sum(axis=1)
     observed = times @ ((m**2 - (kinds**2).sum(axis=1)) / (m - 1))
     totals = times @ kinds
@@ -52,7 +52,7 @@ def alpha_of_counts(kinds: IntArray, times: FloatArray) -> FloatArray:
 
 
 def self_consistency(answers: Answers) -> Estimate | None:
-    """Mean probability that two answers of a worker to the same pair are the same, over pairs answered repeatedly."""
+    """Mean probability that two of a worker's answers to the same pair agree, over pairs answered repeatedly."""
     unit = answers.worker * (answers.pair.max(initial=0) + 1) + answers.pair
     counts = answer_counts(np.unique(unit, return_inverse=True)[1].reshape(-1), answers.y)
     m = counts.sum(axis=1)

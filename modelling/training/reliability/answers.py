@@ -1,4 +1,4 @@
-"""Judgements as arrays, and their sums by pair."""
+"""Judgements as arrays, with their distinct pairs and the parts of the comparison graph."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Answers:
 
 
 def centre(values: FloatArray, parts: IntArray) -> FloatArray:
-    """Subtract the mean of each part from its values, in the last dimension."""
+    """Subtract the mean of each part from its values, along the last dimension."""
     result = values.copy()
     for part in np.unique(parts):
         result[..., parts == part] -= values[..., parts == part].mean(axis=-1, keepdims=True)

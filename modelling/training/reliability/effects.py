@@ -1,4 +1,4 @@
-"""Effects of position and difficulty: fatigue within a worker's sequence, and ties between near and distant items."""
+"""Effects of order and difficulty: fatigue within a worker's sequence, and ties between close and distant items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .estimates import Z_95, Estimate, share
 
 
 def order_effect(answers: Answers, scores: FloatArray) -> Estimate | None:
-    """Agreement with the scores in the last third of each worker's answers minus that in the first third."""
+    """Agreement with the scores in the last third of each worker's answers minus agreement in the first third."""
     agreed = (answers.y - 0.5) * (scores[answers.a] - scores[answers.b]) > 0
     decided = answers.y != 0.5
     position = positions(answers.worker)
@@ -27,7 +27,7 @@ def order_effect(answers: Answers, scores: FloatArray) -> Estimate | None:
 
 
 def positions(worker: IntArray) -> FloatArray:
-    """Where each answer stands among the answers of its worker: from 0, the first, to below 1."""
+    """Each answer's relative position among its worker's answers, from 0 for the first to just below 1."""
     order = np.argsort(worker, kind="stable")
     counts = np.bincount(worker)
     starts = np.cumsum(counts) - counts
@@ -37,7 +37,7 @@ def positions(worker: IntArray) -> FloatArray:
 
 
 def tie_rates_by_gap(answers: Answers, scores: FloatArray) -> tuple[Estimate | None, Estimate | None]:
-    """Tie rate of the half of the judgements with the smaller differences of scores, and of the other half."""
+    """Tie rates of the judgements with score differences up to the median, and of the others."""
     gap, tied = np.abs(scores[answers.a] - scores[answers.b]), answers.y == 0.5
     near = gap <= np.median(gap)
     return tuple(  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""A number with its 95 % interval."""
+"""Estimates with 95% intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Estimate:
 
 
 def wilson_interval(p: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of Wilson of a share p of n."""
+    """Wilson's 95% interval for a share p of n."""
     if not n:
         return 0.0, 1.0
     z2 = Z_95**2 / n
@@ -28,5 +28,5 @@ def wilson_interval(p: float, n: int) -> tuple[float, float]:
 
 
 def share(k: float, n: int) -> Estimate | None:
-    """k of n with its interval; None without any."""
+    """The share k / n with its interval; None if n is 0."""
     return Estimate(k / n, n, *wilson_interval(k / n, n)) if n else None

@@ -27,14 +27,14 @@ ITERATIONS, TOLERANCE = 50, 1e-7
 
 @dataclass(frozen=True)
 class RandomShare:
-    """Reliability of the random share, and projected to the precision of all judgements; None if not computed."""
+    """The reliability of the random share, and its projection to all judgements; None if it cannot be computed."""
 
     reliability: Estimate | None
     projected: Estimate | None
 
 
 def random_share_reliability(answers: Answers, by_chance: NDArray[np.bool_], whole: Scale) -> RandomShare:
-    """Of the judgements whose pairs were chosen by chance; `whole` is the scale of all judgements."""
+    """Estimate reliability from the pairs chosen by chance; `whole` is the scale fitted to all judgements."""
     if not by_chance.any():
         return RandomShare(None, None)
     some = take_answers(answers, by_chance)
@@ -45,7 +45,7 @@ def random_share_reliability(answers: Answers, by_chance: NDArray[np.bool_], who
 
 
 def take_answers(answers: Answers, rows: NDArray[np.bool_]) -> Answers:
-    """Some of the answers, about the items that occur in them."""
+    """Select some of the answers and renumber the items that occur in them."""
     items, places = np.unique(np.append(answers.a[rows], answers.b[rows]), return_inverse=True)
     a, b = places.reshape(2, -1)
     columns = (answers.worker[rows], a, b, answers.y[rows], answers.count[rows])
@@ -55,8 +55,8 @@ def take_answers(answers: Answers, rows: NDArray[np.bool_]) -> Answers:
 def one_step_reliability(answers: Answers) -> tuple[float, Estimate | None]:
     """The error variance of one-step scores, and their reliability 1 - error / var(score), not clipped at 0.
 
-    An answer varies less where the true scores differ more. These are taken to be the maximum-likelihood scores,
-    shrunk until their variance is the reliable part of that of the scores: so the reliability solves a fixed point.
+    An answer varies less where the true scores differ more. The true scores are approximated by the maximum-likelihood
+    scores times sqrt(reliability), so the reliability is the solution of a fixed-point equation.
     """
     if np.bincount(answers.parts).max(initial=0) > MAX_PART:
         return 0.0, None
@@ -93,9 +93,9 @@ def laplacian(answers: Answers, weight: FloatArray) -> FloatArray:
 
 
 def project(found: Estimate, k: float) -> Estimate | None:
-    """Spearman-Brown for k times the precision.
+    """Project the reliability to k times the precision with the Spearman-Brown formula.
 
-    Only where the interval lies above 0: otherwise the projection would magnify noise.
+    None unless the whole interval lies above 0: otherwise the projection would magnify noise.
     """
     if found.low is None or found.high is None or found.low <= 0.0:
         return None

@@ -19,13 +19,13 @@ from modelling.crowdgppl.arrays import FloatArray, IntArray
 from .answers import Answers, centre
 from .estimates import Z_95, Estimate
 
-RIDGE = 0.1  # precision of the prior: keeps the score of an item finite that won or lost every time
-MAX_PART = 2000  # items whose information matrix is inverted
+RIDGE = 0.1  # prior precision: keeps the scores of items that won or lost every time finite
+MAX_PART = 2000  # items in a part of the graph; larger information matrices are not inverted
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Centred scores of all items, their standard errors and log nu; no errors if a part has too many items."""
+    """All items' centred scores, their standard errors (None if a part has too many items) and log nu."""
 
     scores: FloatArray
     errors: FloatArray | None
@@ -34,7 +34,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Mean squares per item or worker; the 95 % range of infit is what the model expects. NaN without judgements."""
+    """Infit, outfit and the expected 95% range of infit for each item or worker; NaN without judgements."""
 
     infit: FloatArray
     outfit: FloatArray
@@ -44,7 +44,7 @@ class Fit:
 
 
 def fit_scale(answers: Answers) -> Scale:
-    """Fit by penalised maximum likelihood."""
+    """Fit the scale by penalised maximum likelihood."""
     labels = PairwiseLabels(np.zeros_like(answers.a), answers.a, answers.b, answers.y, answers.count)
     model = BradleyTerry(ridge=RIDGE).fit(labels, n_items=answers.n_items)
     scores, log_nu = centre(model.scores, answers.parts), float(model.tie_rate[0])
@@ -52,7 +52,7 @@ def fit_scale(answers: Answers) -> Scale:
 
 
 def standard_errors(answers: Answers, scores: FloatArray, log_nu: float) -> FloatArray | None:
-    """Errors of the centred scores from the inverse information matrix of each part, given the tie rate.
+    """Standard errors of the centred scores from each part's inverse information matrix, given the tie rate.
 
     The information is a graph Laplacian L plus the ridge r, so C (L + rI)^-1 C = (L + rI)^-1 - 11' / (n r), where C
     centres the n scores of the part.
@@ -75,7 +75,7 @@ def standard_errors(answers: Answers, scores: FloatArray, log_nu: float) -> Floa
 
 
 def moments(difference: FloatArray, log_nu: FloatArray | float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean, variance and fourth central moment of an answer y, by the difference of both scores."""
+    """Mean, variance and fourth central moment of an answer y, given the difference between both scores."""
     half = difference / 2.0
     top = np.maximum(np.abs(half), log_nu)
     win, loss, tie = np.exp(half - top), np.exp(-half - top), np.exp(log_nu - top)
@@ -96,7 +96,7 @@ def separation_reliability(scale: Scale, parts: IntArray) -> Estimate | None:
 def reliability_estimate(scores: FloatArray, error: float, parts: IntArray) -> Estimate | None:
     """1 - error / var(score) for scores centred within their parts.
 
-    The interval takes the items for a sample from a normal distribution: (n - 1) var(score) is then chi-squared.
+    The interval treats the items as a sample from a normal distribution, so that (n - 1) var(score) is chi-squared.
     """
     freedom = len(parts) - len(np.unique(parts))
     variance = float((scores**2).sum()) / max(freedom, 1)
@@ -118,7 +118,7 @@ def separation(reliability: Estimate) -> Estimate:
 
 
 def fit_statistics(answers: Answers, scale: Scale, members: list[IntArray], size: int) -> Fit:
-    """Infit and outfit of each member; `members` holds an item or a worker of each answer, or both of its items."""
+    """Infit and outfit of each item or worker; `members` holds each answer's worker, or both of its items."""
     mean, variance, fourth = moments(scale.scores[answers.a] - scale.scores[answers.b], scale.log_nu)
     squares = (answers.y - mean) ** 2
 

@@ -14,11 +14,11 @@ from .scale import RIDGE, moments
 
 SPLITS, SEED = 100, 16
 MAX_STEPS, TOLERANCE = 50, 1e-9
-CHUNK_ENTRIES = 4_000_000  # of the matrices that are solved at once
+CHUNK_ENTRIES = 4_000_000  # in all matrices that are solved at once
 
 
 def split_half(answers: Answers, log_nu: float) -> Estimate | None:
-    """Median over the splits of the correlation of both halves, with the range of 95 % of the splits.
+    """The median correlation between the halves over all splits, with the range of 95% of the splits.
 
     Items that only one half has judged are left out of a split. None without two workers or three common items.
     """
@@ -39,7 +39,7 @@ def spearman_brown(half: Estimate) -> Estimate:
 
 
 def split_correlations(answers: Answers, log_nu: float) -> list[float | None]:
-    """Correlation of the two halves in each split; None where it is undefined."""
+    """The correlation between the two halves of each split; None where it is undefined."""
     if answers.n_workers < 2:
         return []
     halves = draw_halves(answers.n_workers)
@@ -59,7 +59,7 @@ def split_correlations(answers: Answers, log_nu: float) -> list[float | None]:
 
 
 def draw_halves(n_workers: int) -> FloatArray:
-    """A row per split: 1 for the workers of the first half. The seed is fixed, so pages and files agree."""
+    """Draw the splits: one row each, 1 for workers in the first half. The seed is fixed, so pages and files agree."""
     rng = np.random.default_rng(SEED)
     halves = np.zeros((SPLITS, n_workers))
     for row in halves:
@@ -68,7 +68,7 @@ def draw_halves(n_workers: int) -> FloatArray:
 
 
 def fit_halves(answers: Answers, weight: FloatArray, won: FloatArray, log_nu: float) -> FloatArray:
-    """Bradley-Terry scores of each half from its judgements and wins of each pair, at the tie rate of the study."""
+    """Fit each half's Bradley-Terry scores to its judgements and wins per pair, at the study's tie rate."""
     a, b = answers.pair_items
     scores = np.zeros((len(weight), answers.n_items))
     for part in np.unique(answers.parts):

@@ -1,4 +1,4 @@
-"""Reliability of the judgements of a version, computed once per version for the page and the export."""
+"""The reliability of a version's judgements, computed once per version for the page and the export."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models import Count, F, Value
 from numpy.typing import NDArray
 
-from annotation.models import Item, Worker
+from annotation.models import Arm, Item, Worker
 from annotation.services.pairs.selection import LEAST_JUDGED, RANDOM, SUGGESTED
 from modelling.crowdgppl.arrays import FloatArray
 from modelling.models import ModelSnapshot
@@ -33,7 +33,7 @@ from modelling.training.reliability import (
 from modelling.training.reliability.scale import MAX_PART
 from modelling.training.votes import training_judgements
 
-MAX_JUDGEMENTS = 200_000  # beyond, judgements are summed by pair and nothing is computed by worker
+MAX_JUDGEMENTS = 200_000  # above this, judgements are summed by pair and nothing is computed per worker
 MAX_SPLIT_PART = 300  # linked items; fitting 200 halves takes a few seconds
 
 
@@ -56,7 +56,7 @@ class MemberFit:
 
 @dataclass(frozen=True, eq=False)
 class Policies:
-    """How the pairs were chosen: judgements of suggested pairs, and which ones were chosen by chance."""
+    """How the pairs were chosen: the numbers of suggested and random pairs, and which answers have random pairs."""
 
     suggested: int
     random: int
@@ -85,14 +85,16 @@ class VersionReliability:
         return self.largest_part > (MAX_SPLIT_PART if name.startswith("split_half") else MAX_PART)
 
 
-def get_reliability(snapshot: ModelSnapshot) -> VersionReliability:
-    """Compute once per version, and again after a person is erased."""
-    return _cached_reliability(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision)
+def get_reliability(snapshot: ModelSnapshot, arm: Arm | None = None) -> VersionReliability:
+    """The reliability of a version or one of its arms, cached; it is computed again after a person is erased."""
+    return _cached_reliability(snapshot, snapshot.created_at, get_read_point(snapshot.project).inputs_revision, arm)
 
 
 @lru_cache(maxsize=8)
-def _cached_reliability(snapshot: ModelSnapshot, created_at: datetime, inputs_revision: int) -> VersionReliability:
-    judgements = training_judgements(snapshot).order_by("sequence")
+def _cached_reliability(
+    snapshot: ModelSnapshot, created_at: datetime, inputs_revision: int, arm: Arm | None
+) -> VersionReliability:
+    judgements = training_judgements(snapshot).filter(**({"worker__arm": arm} if arm else {})).order_by("sequence")
     by_worker = judgements.count() <= MAX_JUDGEMENTS
     fields = ["item_lo", "item_hi", "choice", "lo_was_left", "assignment__policy"]
     if by_worker:
@@ -146,7 +148,7 @@ def _measure(
 
 
 def _members(fit: Fit, ids: list[int], names: dict[int, str]) -> list[MemberFit]:
-    """The fit of everyone who has a name, largest infit first."""
+    """The fit of the items or workers that have a name, largest infit first."""
     columns = (fit.n, fit.infit, fit.outfit, fit.low, fit.high)
     rows = zip(ids, *(column.tolist() for column in columns), strict=True)
     found = [MemberFit(names[pk], *numbers) for pk, *numbers in rows if pk in names]

@@ -1,1 +1,1 @@
-"""Storage of what training computes and needs again: arrays of snapshots, labels of workers."""
+"""Storage of training results that are needed again: snapshots' arrays and workers' labels."""

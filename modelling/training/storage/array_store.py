@@ -34,7 +34,7 @@ READ_ERRORS = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib
 
 
 class DamagedArrays(Exception):
-    """The arrays of a snapshot are missing or differ from those that were written. `message` is for pages."""
+    """A snapshot's arrays are missing or differ from those that were written; `message` is shown on pages."""
 
     message = gettext_lazy("This version's model data can't be loaded right now.")
 
@@ -67,7 +67,7 @@ def save(project: Project, arrays: Arrays, base: str = "") -> StoredArrays:
 
 
 def load(project: Project, checksum: str) -> Arrays:
-    """Load stored arrays; raise DamagedArrays if any content differs."""
+    """Load stored arrays; raise DamagedArrays if any are missing or altered."""
     archive = _open(project, checksum)
     try:
         index, base = dict(_from_json(archive[INDEX])), str(_from_json(archive[BASE]))
@@ -91,7 +91,7 @@ def remove(project: Project, checksum: str) -> None:
 
 
 def remove_temporary_files() -> int:
-    """Delete the temporary files of killed processes; return how many temporary files there were."""
+    """Delete the temporary files of killed processes; return the number of temporary files found."""
     files = list((settings.DATA_DIR / "snapshots").glob("*/*.tmp"))
     for file in files:
         if not _is_being_written(file):

@@ -28,7 +28,7 @@ RECORD = np.dtype(
 )  # a, b: positions of items in the version's arrays; answer: 2 y
 ROWS_PER_QUERY = 500
 BYTES_PER_WRITE = 500_000  # keeps the write lock short
-CACHED_BYTES = 20_000_000  # of rows that were read, per version in memory
+CACHED_BYTES = 20_000_000  # of rows read, for each version in memory
 LATEST = (
     "SELECT row.worker_id, row.content FROM modelling_workerposterior AS row JOIN (SELECT worker_id, MAX(number) AS"
     " number FROM modelling_workerposterior WHERE number <= %s AND worker_id IN ({}) GROUP BY worker_id) AS latest ON"
@@ -80,7 +80,7 @@ class UpdateRows:
 
 
 def read_rows(worker_ids: Sequence[int], number: int) -> dict[int, bytes]:
-    """The content of each worker's row in a version, by worker."""
+    """The content of each worker's row in a version, by the worker's primary key."""
     found: dict[int, bytes] = {}
     with connection.cursor() as cursor:
         for start in range(0, len(worker_ids), ROWS_PER_QUERY):
@@ -130,8 +130,8 @@ class DatabaseStore:
     """The `LabelStore` of a version.
 
     Users are positions in `worker_ids`. The number of labels of each user and the digest of their row are arrays of
-    the version. What an update changes stays in memory (`changed`) until it is written under a new number; during the
-    fit of a large study `rows` is given, and sites are written at once.
+    the version. Changes made by an update stay in memory (`changed`) until they are written under the next version's
+    number. If `rows` is given, as in the fit of a large study, sites are written immediately instead.
     """
 
     def __init__(self, worker_ids: Ids, counts: Ids, digests: Ids, number: int, rows: UpdateRows | None = None) -> None:
@@ -142,13 +142,13 @@ class DatabaseStore:
 
     @classmethod
     def empty(cls, worker_ids: Ids, rows: UpdateRows) -> "DatabaseStore":
-        """No labels yet; those that are added are written at once."""
+        """A store without labels, which writes added labels at once."""
         none = np.zeros(len(worker_ids), dtype=np.int64)
         return cls(worker_ids, none, none.copy(), rows.number, rows)
 
     @classmethod
     def from_arrays(cls, worker_ids: Ids, store: ArrayStore, sequences: Ids) -> "DatabaseStore":
-        """The labels of a fit in memory, all of them yet to be written; `sequences` in the order of the store."""
+        """A store with the labels of an in-memory fit, all unwritten; `sequences` are in the order of `store`."""
         new = cls(worker_ids, np.diff(store.start), np.zeros(len(worker_ids), dtype=np.int64), 0)
         records = build_records(sequences, store.a, store.b, store.y)
         records["lam"], records["eta"] = store.lam, store.eta
@@ -183,7 +183,7 @@ class DatabaseStore:
         return UserBatch(np.asarray(users), start, a, b, y, weight, records["lam"].copy(), records["eta"].copy())
 
     def save_sites(self, batch: UserBatch) -> None:
-        """Keep the sites of these users."""
+        """Save the sites of these users."""
         records = self.records(batch.users).copy()
         records["lam"], records["eta"] = batch.lam, batch.eta
         for user, start, end in zip(batch.users.tolist(), batch.start[:-1], batch.start[1:], strict=True):
@@ -221,7 +221,7 @@ class DatabaseStore:
         return found
 
     def apply(self, delta: InputDelta) -> None:
-        """Add new workers and the new labels, and remove the retracted ones."""
+        """Add new workers and labels, and remove retracted labels."""
         n_new = len(delta.worker_ids) - self.n_users
         self.worker_ids = delta.worker_ids
         self.counts = np.append(self.counts, np.zeros(n_new, dtype=np.int64))
@@ -234,12 +234,12 @@ class DatabaseStore:
             self.put(user, known[~gone].tobytes() + new[added.u == user].tobytes())
 
     def unwritten_rows(self) -> Iterator[Row]:
-        """The rows that have changed; a worker whose labels were all retracted has an empty one."""
+        """The changed rows; a worker whose labels were all retracted has an empty one."""
         for user, content in self.changed.items():
             yield int(self.worker_ids[user]), content
 
     def written(self, number: int) -> None:
-        """Record that all changes have been stored in rows of this number."""
+        """Record that all changes have been written to the rows of version `number`."""
         self.number, self.rows = number, None
         self.changed, self._cache = {}, {}
 
@@ -260,7 +260,7 @@ class DatabaseStore:
 
 
 class WithoutSites:
-    """The labels of another store; sites are recomputed at every visit."""
+    """Another store's labels without their sites, which are recomputed at every visit."""
 
     def __init__(self, store: DatabaseStore) -> None:
         self.store, self.n_users = store, store.n_users
@@ -273,11 +273,11 @@ class WithoutSites:
         return batch
 
     def save_sites(self, batch: UserBatch) -> None:
-        """Do nothing: sites are not kept."""
+        """Do nothing: sites are not stored."""
 
 
 def build_records(sequences: Ids, a: Ids, b: Ids, y: NDArray[np.float64]) -> Records:
-    """Labels without sites."""
+    """Build the records of labels without sites."""
     records = np.zeros(len(sequences), dtype=RECORD)
     records["sequence"], records["a"], records["b"] = sequences, a, b
     records["answer"], records["lam"] = np.rint(2.0 * y), np.nan

@@ -5,16 +5,24 @@ import pytest
 from scipy.stats import kendalltau
 
 from benchmarks.simulated_crowds import draw_crowd, grid
-from modelling.baselines import BradleyTerry, GPPLPerUser, LinearPreference, PaperSVI
-from modelling.crowdgppl import CrowdGPPL, Matern32, PairwiseLabels
+from modelling.baselines import LinearPreference
+from modelling.baselines.catalogue import CATALOGUE
+from modelling.crowdgppl import Matern32, PairwiseLabels
 
-MAKERS = {
-    "GPPL": lambda: CrowdGPPL(n_components=0),
-    "GPPL-per-user": lambda: GPPLPerUser(),
-    "Bradley-Terry": lambda: BradleyTerry(item_kernel=Matern32()),
-    "linear": lambda: LinearPreference(),
-    "paper SVI": lambda: PaperSVI(n_components=3, n_iterations=12, batch_size=80),
-}
+SMALL = {"paper_svi": {"n_components": 3, "n_iterations": 12, "batch_size": 80}, "collab_gp": {"n_components": 3}}
+# The same classes with fewer features; crowdGPPL without consensus has a consensus of 0.
+TESTED_ELSEWHERE = {
+    "crowdgppl_no_user", "crowdgppl_no_features", "crowdgppl_no_consensus", "paper_svi_no_user", "collab_gp_no_user"
+}  # fmt: skip
+NAMES = [name for name in CATALOGUE if name not in TESTED_ELSEWHERE]
+
+
+def maker(name):
+    settings = next((values for start, values in SMALL.items() if name.startswith(start)), {})
+    return lambda: CATALOGUE[name].build(Matern32(), **settings)
+
+
+MAKERS = {name: maker(name) for name in NAMES}
 ROUNDING = 1e-6  # rounding, multiplied by the condition of K_mm
 every_baseline = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 

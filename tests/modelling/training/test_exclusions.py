@@ -19,7 +19,7 @@ from modelling.training.verification import find_problems
 from modelling.training.votes import get_votes
 from modelling.updater.update import update_one
 from tests.modelling.exports.test_archive import reproduced
-from tests.modelling.histories import all_pairs, answer, make_study
+from tests.modelling.samples.histories import all_pairs, answer, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 LogIn = Callable[[User], Client]
@@ -72,7 +72,7 @@ def test_pages_compare_the_versions_with_and_without_the_worker(
     client = log_in(owner)
     page = client.get(f"/projects/exclusions/workers/{dissenter.code}/").content.decode()
     assert "15 judgements are kept but do not count." in page
-    assert "The next version leaves them out" in page
+    assert "The next version, which is being fitted, will leave them out." in page
     fit()
     status = exclusion_status(dissenter)
     assert status is not None

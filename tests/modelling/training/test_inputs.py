@@ -11,7 +11,7 @@ from annotation.models import Judgement, Project, Retraction
 from annotation.storage import event_log
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import Counts, ReadPoint, get_read_point, primary_keys, read_delta, read_inputs
-from tests.modelling.histories import TEXTS, answer, make_study
+from tests.modelling.samples.histories import TEXTS, answer, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -13,13 +13,23 @@ from django.test import Client
 from annotation import services
 from annotation.models import AuditEntry, EventHead, Item, Project, User, Worker
 from annotation.services import Receipt
+from modelling.baselines.catalogue import CATALOGUE
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training.settings import KERNELS, LABELS, LIMITS, SWITCHES, InvalidSettings, ModelSettings, setting_rows
+from modelling.training.settings import (
+    KERNELS,
+    LABELS,
+    LIMITS,
+    METHOD_LABELS,
+    SWITCHES,
+    InvalidSettings,
+    ModelSettings,
+    setting_rows,
+)
 from modelling.training.snapshots import load_fitted_model
 from modelling.training.verification import find_problems
 from modelling.updater import update
 from modelling.web.forms.model_settings import ModelSettingsForm
-from tests.modelling.histories import make_four_workers
+from tests.modelling.samples.histories import make_crowd
 
 pytestmark = pytest.mark.django_db
 
@@ -37,13 +47,13 @@ def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Four workers with five answers each."""
     Project.objects.update(redundancy=100)
     project.refresh_from_db()
-    return make_four_workers(project, judge)
+    return make_crowd(project, judge)
 
 
 def test_every_setting_has_a_label_and_every_number_has_limits() -> None:
     names = set(ModelSettings().as_dict())
     assert set(LABELS) == names
-    assert set(LIMITS) == names - {"kernel", *SWITCHES}
+    assert set(LIMITS) == names - {"kernel", "scoreboard_methods", *SWITCHES}
 
 
 def test_the_page_explains_each_setting_with_its_range_and_default(
@@ -93,11 +103,14 @@ def test_a_change_is_audited_and_causes_a_refit(
         ("update_batch", "0", "Choose a whole number from 1 to 100,000."),
         ("kernel", "cosine", "Select a valid choice."),
         ("kernel", "numeric", "Not every active item has imported features."),
+        ("kernel", "sentences", "The package for this similarity is not installed on the server"),
     ],
 )
 def test_a_value_out_of_range_is_rejected_with_the_range(
-    project: Project, owner: User, log_in: Callable[[User], Client], field: str, value: str, said: str
-) -> None:
+    project: Project, owner: User, log_in: Callable[[User], Client], field: str, value: str, said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("modelling.web.forms.model_settings.has_sentence_vectors", lambda: False)
     answer = log_in(owner).post(PAGE, filled(project, **{field: value}))
     assert answer.status_code == 422
     assert any(said in error for error in answer.context["form"].errors[field])
@@ -143,8 +156,11 @@ def test_invalid_settings_degrade_the_model_with_a_message(project: Project, cro
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_models_with_every_kernel_can_be_fitted_stored_and_updated(
-    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], kernel: str
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("modelling.training.fit.has_sentence_vectors", lambda: True)
+    vectors = lambda texts: np.array([[len(text), text.count("e"), 1.0] for text in texts])  # noqa: E731
+    monkeypatch.setattr("modelling.training.features.text.sentence_vectors", vectors)
     for number, item in enumerate(Item.objects.filter(project=project)):
         Item.objects.filter(pk=item.pk).update(features={"year": 1990 + number, "length": number % 3})
     chosen = ModelSettings(kernel=kernel, n_components=2)
@@ -196,3 +212,17 @@ def test_setting_rows_show_labels_values_and_defaults() -> None:
     rows = {row.label: row for row in setting_rows(ModelSettings(n_components=3))}
     assert (rows["number of components"].value, rows["number of components"].is_default) == ("3", False)
     assert (rows["random seed"].value, rows["random seed"].is_default) == ("0", True)
+
+
+def test_every_method_of_the_catalogue_can_be_put_on_the_scoreboard(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    assert set(METHOD_LABELS) == set(CATALOGUE) - {"crowdgppl", "gppl", "bradley_terry"}
+    log_in(owner).post(PAGE, filled(project, scoreboard_methods=["crowd_bt", "gpvu"]))
+    project.refresh_from_db()
+    assert project.model_settings == {"scoreboard_methods": ["crowd_bt", "gpvu"]}
+    rows = {row.label: row.value for row in setting_rows(ModelSettings.from_dict(project.model_settings))}
+    assert rows["other methods on the scoreboard"] == "crowdBT: Bradley-Terry with worker accuracies, GPVU"
+    for wrong in (["elo"], "gpvu", None):
+        with pytest.raises(InvalidSettings, match="scoreboard_methods"):
+            ModelSettings.from_dict({"scoreboard_methods": wrong})

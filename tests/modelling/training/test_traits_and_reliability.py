@@ -10,8 +10,8 @@ from modelling.training.evaluation.scoreboard import METHODS, scoreboard_totals
 from modelling.training.snapshots import FittedModel, load_fitted_model
 from modelling.training.verification import TRAITS_CHANGED, find_problems, rebuild
 from modelling.updater.update import update_one
-from tests.modelling.histories import answer
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.histories import answer
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ def require(snapshot: ModelSnapshot | None) -> ModelSnapshot:
 
 
 def count_inactive(project: Project) -> int:
-    """The number of inactive items before those of the study."""
+    """The number of inactive items, which come first in the arrays."""
     return Item.objects.filter(project=project, active=False).count()
 
 

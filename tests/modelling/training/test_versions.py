@@ -11,7 +11,7 @@ from annotation import services
 from annotation.models import AuditEntry, EventHead, Judgement, Project, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.common.freshness import get_freshness
-from modelling.dashboards.versions import (
+from modelling.dashboards.model.versions import (
     STAGE_LABELS,
     bound_figure,
     compare_versions,
@@ -24,7 +24,7 @@ from modelling.training import versions
 from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater import update
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 
 pytestmark = pytest.mark.django_db
 

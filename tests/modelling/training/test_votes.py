@@ -5,7 +5,7 @@ import pytest
 from annotation.models import Item, Project
 from modelling.training.votes import ItemVotes, Votes, count_votes, get_votes
 from tests.modelling.exports.samples import fit, retract
-from tests.modelling.histories import answer, make_study
+from tests.modelling.samples.histories import answer, make_study
 
 CIRCLE = [(1, 2, "lo", 3), (1, 2, "tie", 1), (2, 3, "lo", 2), (1, 3, "hi", 1)]
 

@@ -21,8 +21,8 @@ from modelling.training.components.numbering import (
 )
 from modelling.training.snapshots import load_fitted_model
 from modelling.updater.update import update_one
-from tests.modelling.histories import answer, make_study
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.histories import answer, make_study
+from tests.modelling.samples.two_camps import make_fitted_study
 
 VARIANCES = np.array([4.0, 2.0, 1.0, 0.01])
 

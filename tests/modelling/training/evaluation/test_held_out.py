@@ -1,6 +1,8 @@
 """Evaluation: splits, intervals, verdicts, and the `evaluate` command."""
 
+import json
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +13,11 @@ from scipy import stats
 
 from annotation.management.base import ConcordCommand
 from annotation.models import Item, Project
+from modelling.baselines.catalogue import CATALOGUE
 from modelling.crowdgppl import PairwiseLabels
 from modelling.training.evaluation.held_out import (
-    METHODS,
+    DEFAULT_METHODS,
+    TITLES,
     Estimate,
     NotEnoughJudgements,
     compare,
@@ -26,9 +30,10 @@ from modelling.training.evaluation.held_out import (
 from modelling.training.evaluation.scoreboard import sum_metrics
 from modelling.training.inputs import Inputs
 from tests.helpers.commands import CommandLine
-from tests.modelling.two_camps import make_study
+from tests.modelling.samples.two_camps import make_study
 
 RNG = np.random.default_rng(5)
+METHODS = {name: TITLES[name] for name in ("personal", "consensus", *DEFAULT_METHODS)}
 
 
 def inputs_of(u: list[int], a: list[int], b: list[int], groups: str, log_order: list[int] | None = None) -> Inputs:
@@ -111,14 +116,14 @@ def test_few_clusters_give_no_verdict_and_intervals_are_clipped() -> None:
     assert verdict(Estimate(0.5, 0.4, 0.6), 9) == "worse"
     assert verdict(Estimate(0.5, -0.1, 1.1), 9) == "not decided"
     p = dict.fromkeys(METHODS, np.array([0.9, 0.9, 0.2, 0.2]))
-    accuracy = compare(p, np.ones(4), np.array([0, 0, 1, 1]))["personal"].metrics["accuracy"]
+    accuracy = compare(p, np.ones(4), np.array([0, 0, 1, 1]), Counter())["personal"].metrics["accuracy"]
     assert accuracy == Estimate(0.5, 0.0, 1.0)
 
 
 def test_metrics_match_the_scoreboard_and_differences_are_paired() -> None:
     y = RNG.choice([0.0, 0.5, 1.0], 200)
     p = {method: np.clip(y + RNG.normal(0.0, 0.3 + 0.1 * n, 200), 0.01, 0.99) for n, method in enumerate(METHODS)}
-    found = compare(p, y, np.arange(200) % 40)
+    found = compare(p, y, np.arange(200) % 40, Counter())
     for method, result in found.items():
         sums = sum_metrics(p[method], y)
         means = [result.metrics[name].mean for name in ("accuracy", "log_loss", "brier")]
@@ -134,7 +139,8 @@ def test_metrics_match_the_scoreboard_and_differences_are_paired() -> None:
 def test_the_personal_method_wins_where_preferences_differ_and_nothing_is_written(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_study(project)
+    Project.objects.update(model_settings={"traits": False})
+    make_study(project, n_labels=960)
     run = CommandLine(capsys)
     with CaptureQueriesContext(connection) as captured:
         ended = run("evaluate", "pets", "--parts", 2, "--stretches", 2, "--json")
@@ -143,7 +149,7 @@ def test_the_personal_method_wins_where_preferences_differ_and_nothing_is_writte
     assert [query["sql"] for query in captured if not read.match(query["sql"])] == []
     assert len(captured) > 3
     left_out, in_turn = ended.facts["schemes"]
-    assert (left_out["scheme"], left_out["predicted"], left_out["clusters"]) == ("leave-judgements-out", 640, 16)
+    assert (left_out["scheme"], left_out["predicted"], left_out["clusters"]) == ("leave-judgements-out", 960, 16)
     assert (in_turn["scheme"], in_turn["splits"]) == ("predict-then-learn", 2)
     verdicts = {method: result["verdict"] for method, result in left_out["methods"].items()}
     assert verdicts == {"personal": "not decided"} | dict.fromkeys(list(METHODS)[1:], "better")
@@ -159,12 +165,39 @@ def test_the_table_names_every_method_and_too_few_judgements_are_reported(
     run = CommandLine(capsys)
     ended = run("evaluate", "pets")
     assert (ended.code, "too few judgements to hold some out (0 without skips)" in ended.err) == (1, True)
-    for option in (["--parts", 1], ["--stretches", 51], ["--seed", -1]):
+    for option in (["--parts", 1], ["--stretches", 51], ["--seed", -1], ["--methods", "gppl,elo"]):
         assert run("evaluate", "pets", *option).code == 2
     make_study(project, n_items=4, n_workers=3, n_labels=24)
     ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2)
     assert ended.code == 0, ended.err
     assert all(ended.out.count(name) >= 2 for name in METHODS.values())
     assert len(shown) == 10
-    assert shown[5] == ("leave-judgements-out", 0.5, ", part 2 of 2, crowdgppl")
+    assert shown[5] == ("leave-judgements-out", 0.5, ", part 2 of 2, crowdGPPL")
     assert "In brackets: 95% intervals, with 3 workers as independent clusters." in ended.out
+
+
+@pytest.mark.django_db
+def test_any_method_of_the_catalogue_can_be_evaluated(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(project, n_items=4, n_workers=3, n_labels=24)
+    run = CommandLine(capsys)
+    ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2, "--methods", "all", "--json")
+    assert ended.code == 0, ended.err
+    [left_out] = json.loads(ended.out)["schemes"]
+    assert set(left_out["methods"]) == {"personal", "consensus", *CATALOGUE} - {"crowdgppl"}
+    Project.objects.update(model_settings={"kernel": "none"})
+    ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2, "--methods", "crowd_bt, crowd_bt_gp")
+    assert "Left out, because the settings declare items independent: crowdBT-GP." in ended.out
+    assert ended.out.count("crowdBT ") >= 2
+
+
+@pytest.mark.django_db
+def test_rivals_stand_in_the_same_table_with_their_cost(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(project, n_items=4, n_workers=3, n_labels=24)
+    Project.objects.update(model_settings={"kernel": "none"})
+    run = CommandLine(capsys)
+    ended = run("evaluate", "pets", "--way", "leave-out", "--parts", 2, "--methods", "", "--rivals", "--json")
+    assert ended.code == 0, ended.err
+    methods = json.loads(ended.out)["schemes"][0]["methods"]
+    assert {"personal", "choix", "evalica", "crowd_kit"} <= set(methods)
+    assert "botorch" not in methods  # items are independent
+    assert all(row["cpu_seconds"] > 0 for row in methods.values())

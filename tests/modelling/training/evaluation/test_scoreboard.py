@@ -13,8 +13,10 @@ from annotation import services
 from annotation.models import Judgement, Project, Worker
 from annotation.services import Receipt
 from annotation.storage import event_log
+from modelling.baselines import ThurstoneMosteller
 from modelling.crowdgppl.kernels import kernel_from_state
 from modelling.crowdgppl.posterior import MEAN_VARIANCE
+from modelling.dashboards.model.scoreboard import scoreboard as scoreboard_page
 from modelling.models import ModelSnapshot, ScoreboardEntry, WorkerPosterior
 from modelling.training.evaluation import scoreboard
 from modelling.training.evaluation.scoreboard import (
@@ -25,9 +27,11 @@ from modelling.training.evaluation.scoreboard import (
     sum_metrics,
 )
 from modelling.training.inputs import get_read_point, read_delta
+from modelling.training.settings import METHOD_LABELS
 from modelling.training.storage import array_store
 from modelling.training.storage.label_store import RECORD
 from modelling.updater import update
+from tests.modelling.samples.histories import make_crowd
 
 ATOL = 1e-9  # sums over some dozens of labels, computed independently
 
@@ -60,12 +64,7 @@ def test_calibration_has_ten_bins_and_sums_can_be_added() -> None:
 @pytest.fixture
 def history(project: Project, judge: Callable[..., Receipt]) -> Project:
     """Five versions: a refit, steps with a new worker, an undo and a skip, a refit, and a step."""
-    Project.objects.update(redundancy=100)
-    project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(13)]
-    for number, worker in enumerate(workers[:12]):
-        for turn in range(5):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
+    workers = [*make_crowd(project, judge, workers=12), services.enrol(project=project)]
     update.update_one("one")
     for worker in workers[8:]:
         judge(worker, "left")
@@ -155,8 +154,11 @@ def consensus(stored: array_store.Arrays, part: str) -> tuple[np.ndarray, np.nda
 def preference(stored: array_store.Arrays, part: str, mean: float, variance: float) -> float:
     """P(first) + P(tie) / 2 for z ~ N(mean, variance) known up to a common scale; ties are |z + noise| < margin."""
     numbers = json.loads(str(stored[part + "numbers"]))
-    spread, margin = np.sqrt(1.0 + variance + (numbers["scale_sd"] * mean) ** 2), numbers["margin"]
-    return float(0.5 * ndtr((mean - margin) / spread) + 0.5 * ndtr((mean + margin) / spread))
+    points, weights = np.polynomial.hermite.hermgauss(5)  # for exp(-x^2): x = log scale / (scale_sd sqrt(2))
+    scale, margin = np.exp(np.sqrt(2.0) * numbers["scale_sd"] * points), numbers["margin"]
+    spread = np.sqrt(1.0 + scale**2 * variance)
+    above, below = ndtr((scale * mean - margin) / spread), ndtr((scale * mean + margin) / spread)
+    return float(weights @ (above + below) / (2.0 * weights.sum()))
 
 
 def personal(stored: array_store.Arrays, records: np.ndarray, a: int, b: int) -> float:
@@ -278,3 +280,41 @@ def test_gppl_is_left_out_where_items_are_many(
     step = update.update_one("one")
     assert step.kind == "step"
     assert set(step.scoreboard.values_list("method", flat=True)) == {"personal", "consensus", "bradley_terry"}
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_methods_that_the_settings_add_predict_new_judgements_too(
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt]
+) -> None:
+    names = sorted(METHOD_LABELS)
+    Project.objects.update(model_settings={"scoreboard_methods": names, "kernel": "surface"})
+    first = update.update_one("one")
+    stored = {name.split(".")[1] for name in array_store.load(project, first.checksum) if name.startswith("other.")}
+    assert sorted(stored) == names
+    judge(crowd[0])
+    update._cache.clear()  # as after a restart
+    step = update.update_one("one")
+    assert step.kind == "step"
+    assert set(step.scoreboard.values_list("method", flat=True)) == {*map(str, scoreboard.METHODS), *names}
+    assert all(entry.labels == 1 and 0 < entry.log_loss < 5 for entry in step.scoreboard.all())
+    shown = scoreboard_page(project, step.number)
+    assert {row.method for row in shown.rows} >= {"GPVU", "crowdBT: Bradley-Terry with worker accuracies"}
+
+
+@pytest.mark.django_db
+def test_a_method_that_cannot_be_fitted_does_not_stop_the_update(
+    project: Project, crowd: list[Worker], judge: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One needs features that the settings switch off; the fit of the other fails."""
+
+    def fail(*args: object) -> None:
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr(ThurstoneMosteller, "_fit", fail)
+    methods = ["crowd_bt_gp", "thurstone_mosteller", "crowd_bt"]
+    Project.objects.update(model_settings={"scoreboard_methods": methods, "kernel": "none"})
+    update.update_one("one")
+    judge(crowd[0])
+    step = update.update_one("one")
+    assert set(step.scoreboard.values_list("method", flat=True)) == {*map(str, scoreboard.METHODS), "crowd_bt"}

@@ -8,11 +8,11 @@ from scipy.stats import kendalltau
 from sklearn.feature_extraction.text import CountVectorizer
 
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
+from modelling.training.features import text
 from modelling.training.features.item_kernels import default_item_kernel
 from modelling.training.features.surface import SURFACE_NAMES, surface_features
 from modelling.training.features.text import (
     RankGaussian,
-    SentenceEmbedder,
     TextFeatures,
     character_ngrams,
     tokenise_words,
@@ -168,17 +168,13 @@ def test_the_default_kernel_generalises_a_preference_for_long_texts():
     assert kendalltau(scores, lengths[30:]).statistic > 0.7
 
 
-def test_a_missing_extra_is_named_in_the_error():
-    with pytest.raises(RuntimeError, match="embeddings"):
-        SentenceEmbedder("nowhere")
-
-
-def test_a_sentence_embedder_adds_a_block():
-    features = TextFeatures(embed=lambda texts: np.array([[len(text), 1.0] for text in texts])).fit(TEXTS)
+def test_sentence_embeddings_add_a_block_that_is_restored(monkeypatch):
+    monkeypatch.setattr(text, "sentence_vectors", lambda texts: np.array([[len(each), 1.0] for each in texts]))
+    features = TextFeatures(sentences=True).fit(TEXTS)
     start, stop = features.blocks["sentences"]
     assert stop - start == 2
-    with pytest.raises(ValueError, match="embedder"):
-        TextFeatures.from_state(features.to_state())
+    again = TextFeatures.from_state(features.to_state())
+    assert np.array_equal(again.transform(TEXTS), features.transform(TEXTS))
 
 
 ANSWERS = [

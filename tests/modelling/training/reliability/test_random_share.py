@@ -23,7 +23,7 @@ from modelling.training.reliability.effects import positions
 from modelling.training.reliability.random_share import laplacian, one_step_reliability, take_answers
 from modelling.training.reliability.scale import RIDGE
 from modelling.updater.update import update_one
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 
 def simulated(n_items: int = 12, n: int = 400, spread: float = 1.0, seed: int = 0) -> tuple[Answers, np.ndarray]:

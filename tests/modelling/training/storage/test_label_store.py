@@ -20,7 +20,7 @@ from modelling.training.storage.label_store import RECORD, UpdateRows, delete_un
 from modelling.training.training_state import TrainingState
 from modelling.training.verification import find_problems, rebuild
 from modelling.updater import leases, update, update_state
-from tests.modelling.histories import Answer, answer, make_study
+from tests.modelling.samples.histories import Answer, answer, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
