@@ -1,8 +1,9 @@
-"""The page of claims: sentences that are safe to print together, simultaneous tiers, bridging and divisive items."""
+"""The claims page: sentences that are safe to print together, simultaneous tiers, bridging and divisive items."""
 
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from annotation.models import Item, Project
 from modelling.findings.versions import Findings, GroupFindings, get_findings
@@ -48,6 +49,7 @@ class ClaimsPage:
     bridging: list[BridgingItem]
     divisive: list[BridgingItem]
     n_taste_groups: int
+    n_parts: int
 
     @property
     def shown(self) -> list[ClaimedItem]:
@@ -77,11 +79,12 @@ def claims_page(snapshot: ModelSnapshot, group: str = "") -> ClaimsPage | None:
         bridging=sorted(bridging, key=lambda each: -each.lowest)[:SHOWN_ITEMS],
         divisive=sorted(bridging, key=lambda each: -each.polarisation)[:SHOWN_ITEMS],
         n_taste_groups=len(findings.taste_groups),
+        n_parts=chosen.n_parts,
     )
 
 
 def safe_sentences(chosen: GroupFindings, project: Project) -> list[str]:
-    """Sentences that are all true together with 95 % probability; the strongest first."""
+    """Sentences that are all true together with 95% probability, strongest first."""
     return [*_top_sentences(chosen, project.top_k), *_comparisons(chosen)]
 
 
@@ -105,7 +108,7 @@ def _top_sentences(chosen: GroupFindings, top_k: int) -> list[str]:
 
 
 def _comparisons(chosen: GroupFindings) -> list[str]:
-    """Each of the first items against the best item that it is claimed to be above."""
+    """Compare the first MAX_COMPARED items that are above any other with the best item below each."""
     sentences = []
     for place, item in enumerate(chosen.items):
         below = chosen.claims.above[place].nonzero()[0]
@@ -114,7 +117,14 @@ def _comparisons(chosen: GroupFindings) -> list[str]:
         best, others = chosen.items[int(below[0])], len(below) - 1
         facts = {"item": item.key, "other": best.key, "n": others}
         if others:
-            sentences.append(_("“%(item)s” is above “%(other)s” and %(n)d other items.") % facts)
+            sentences.append(
+                ngettext(
+                    "“%(item)s” is above “%(other)s” and %(n)d other item.",
+                    "“%(item)s” is above “%(other)s” and %(n)d other items.",
+                    others,
+                )
+                % facts
+            )
         else:
             sentences.append(_("“%(item)s” is above “%(other)s”.") % facts)
         if len(sentences) == MAX_COMPARED:
@@ -129,7 +139,7 @@ def join(names: list[str]) -> str:
 
 
 def bridging_items(snapshot: ModelSnapshot, findings: Findings, chosen: GroupFindings) -> list[BridgingItem]:
-    """Every item of the group with its lowest preference; empty if no tastes are known."""
+    """The group's items with their lowest preference among the taste groups; empty if no tastes are known."""
     found = chosen.bridging
     if found is None:
         return []
@@ -145,7 +155,7 @@ def bridging_items(snapshot: ModelSnapshot, findings: Findings, chosen: GroupFin
 
 
 def end_title(axis: ComponentAxis, *, high: bool) -> str:
-    """One end of a component: its name or number, and the words of that end."""
+    """Title of one end of a component: its name or number, and that end's words."""
     words = axis.words_high if high else axis.words_low
     end = ", ".join(words[:2]) or (_("high end") if high else _("low end"))
     name = axis.name or _("Component %(number)d") % {"number": axis.number}

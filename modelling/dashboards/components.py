@@ -6,6 +6,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Worker
 from modelling.dashboards.common.figures import Figure, axis, escape_label, rounded
 from modelling.dashboards.common.judgements import worker_tally
@@ -65,19 +66,22 @@ class ComponentsPage:
     components: list[Component]
     figures: list[Figure]
     few_judgements: bool
+    arms: ArmFilter
 
 
-def components_page(snapshot: ModelSnapshot) -> ComponentsPage:
+def components_page(snapshot: ModelSnapshot, arms: ArmFilter = EVERY_ARM) -> ComponentsPage:
+    """The components of a version. With an arm, workers and their traits are those of the arm."""
     axes = load_component_axes(snapshot)
     figures = [variances_figure(axes.axes)] if axes.axes else []
-    return ComponentsPage(axes.axes, _describe(snapshot, axes), figures, snapshot.included < FEW_JUDGEMENTS)
+    few = snapshot.included < FEW_JUDGEMENTS
+    return ComponentsPage(axes.axes, _describe(snapshot, axes, arms), figures, few, arms)
 
 
-def _describe(snapshot: ModelSnapshot, axes: ComponentAxes) -> list[Component]:
+def _describe(snapshot: ModelSnapshot, axes: ComponentAxes, arms: ArmFilter) -> list[Component]:
     """Describe the components, with a number of queries that does not depend on how many there are."""
     if not axes.axes:
         return []
-    rows, workers = axes.strongest, snapshot_workers(snapshot, axes.fitted)
+    rows, workers = axes.strongest, snapshot_workers(snapshot, axes.fitted, arms)
     known = np.array([position for position, worker in enumerate(workers) if worker], dtype=np.int64)
     answers, item_ends = [worker.traits for worker in workers if worker], find_item_ends(snapshot, axes)
     sds = np.sqrt(np.maximum(np.einsum("ucc->cu", axes.user_covariances(rows)), 0.0))
@@ -101,9 +105,9 @@ def _describe(snapshot: ModelSnapshot, axes: ComponentAxes) -> list[Component]:
     return components
 
 
-def snapshot_workers(snapshot: ModelSnapshot, fitted: FittedModel) -> list[Worker | None]:
-    """The workers of a version in the order of its arrays; None for an erased worker."""
-    workers = Worker.objects.visible().filter(project=snapshot.project)
+def snapshot_workers(snapshot: ModelSnapshot, fitted: FittedModel, arms: ArmFilter) -> list[Worker | None]:
+    """A version's workers in the order of its arrays; None for erased workers and those in another arm."""
+    workers = Worker.objects.visible().filter(project=snapshot.project, **arms.of_workers)
     rows = {worker.pk: worker for worker in workers.only("code", "traits")}
     return [rows.get(int(pk)) for pk in fitted.worker_ids]
 

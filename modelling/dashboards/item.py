@@ -1,4 +1,4 @@
-"""The page of one item: its score in each version, the workers who rate it above or below the crowd, its judgements."""
+"""The item page: its score in each version, the workers who rate it above or below the crowd, its judgements."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class ItemPage:
 def item_page(
     snapshot: ModelSnapshot, item: Item, arms: ArmFilter = EVERY_ARM, page_number: str = ""
 ) -> ItemPage | None:
-    """Facts about an item in a version; None if the version does not include it. Judgements may be of one arm."""
+    """Facts about an item in a version; None if the version lacks it. With an arm, only its judgements are listed."""
     axes = load_component_axes(snapshot)
     position = axes.fitted.item_index.get(item.pk)
     if position is None:
@@ -168,7 +168,7 @@ def extreme_workers(axes: ComponentAxes, position: int) -> tuple[list[WorkerScor
 
 
 def _standard_deviations(fitted: FittedModel, users: Ints, item: Ints) -> dict[int, tuple[float, float]]:
-    """By worker: the standard deviation of their score and of its difference from the consensus."""
+    """The standard deviations of each worker's score and of its difference from the consensus, by worker."""
     among = fitted.centre
     own = fitted.model.predict_utilities(users=users, items=item, return_std=True, among=among)[1][0]
     difference = fitted.model.predict_tastes(users=users, items=item, among=among)[1][0]

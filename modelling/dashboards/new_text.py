@@ -135,7 +135,7 @@ def new_text_page(snapshot: ModelSnapshot, text: str, group: str) -> NewTextPage
 
 
 def text_features(fitted: FittedModel, text: str) -> Floats:
-    """One row of features; the researcher's numeric columns, which a new text lacks, at their medians."""
+    """One row of features; numeric columns, which a new text lacks, are set to their medians."""
     typical = np.median(fitted.features.ranks["numeric"].knots, axis=0)[None, :] if fitted.features.n_numeric else None
     return fitted.features.transform([text], numeric=typical)
 

@@ -7,6 +7,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Item, Judgement, Worker
 from modelling.dashboards.common.figures import Figure, escape_label, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -47,19 +48,25 @@ class PairsPage:
     missing: list[str]
     rows: list[PairRow]
     figure: Figure | None
+    arms: ArmFilter
 
 
-def pairs_page(snapshot: ModelSnapshot, keys: list[str], group: str, worker: Worker | None) -> PairsPage:
-    """The chosen items, or the best ones, against each other, for a random member of the crowd or for this worker."""
+def pairs_page(
+    snapshot: ModelSnapshot, keys: list[str], group: str, worker: Worker | None, arms: ArmFilter = EVERY_ARM
+) -> PairsPage:
+    """The chosen items, or the best ones, against each other, for a random member of the crowd or for this worker.
+
+    With an arm, the judgements are those of its workers; the probabilities do not depend on it.
+    """
     items = _select_items(snapshot, keys, group)
     missing = sorted(set(keys) - {item.key for item in items})
     fitted = load_fitted_model(snapshot)
     user = fitted.worker_index.get(worker.pk) if worker else None
     if worker is not None and user is None:
-        return PairsPage(worker, True, missing, [], None)
-    p, counts = probabilities(fitted, items, user), count_outcomes(snapshot, items, worker)
+        return PairsPage(worker, True, missing, [], None, arms)
+    p, counts = probabilities(fitted, items, user), count_outcomes(snapshot, items, worker, arms)
     rows = [PairRow(a, [_cell(p, counts, items, i, j) for j in range(len(items))]) for i, a in enumerate(items)]
-    return PairsPage(worker, False, missing, rows, matrix_figure(items, p) if len(items) > 1 else None)
+    return PairsPage(worker, False, missing, rows, matrix_figure(items, p) if len(items) > 1 else None, arms)
 
 
 def _select_items(snapshot: ModelSnapshot, keys: list[str], group: str) -> list[Item]:
@@ -81,10 +88,12 @@ def probabilities(fitted: FittedModel, items: list[Item], user: int | None) -> N
     return fitted.model.predict_proba(np.full(n * n, user), a, b).reshape(n, n)
 
 
-def count_outcomes(snapshot: ModelSnapshot, items: list[Item], worker: Worker | None) -> dict[str, PairCounts]:
+def count_outcomes(
+    snapshot: ModelSnapshot, items: list[Item], worker: Worker | None, arms: ArmFilter = EVERY_ARM
+) -> dict[str, PairCounts]:
     """The version's judgements between these items, counted by outcome and (lo, hi)."""
     ids = [item.pk for item in items]
-    judgements = training_judgements(snapshot).filter(item_lo__in=ids, item_hi__in=ids)
+    judgements = training_judgements(snapshot).filter(item_lo__in=ids, item_hi__in=ids, **arms.of_judgements)
     if worker is not None:
         judgements = judgements.filter(worker=worker)
     counts: dict[str, PairCounts] = {outcome: Counter() for outcome in PREFERENCE}

@@ -19,7 +19,7 @@ from annotation.models import Arm, Judgement, Project
 from annotation.models.arms import Design
 from modelling.dashboards.common.figures import Figure, FigureTable, axis
 from modelling.dashboards.common.freshness import Freshness
-from modelling.dashboards.scoreboard import accuracy_summary
+from modelling.dashboards.model.scoreboard import accuracy_summary
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import get_read_point
 from modelling.training.votes import training_judgements
@@ -95,7 +95,7 @@ def progress_page(freshness: Freshness, arms: ArmFilter = EVERY_ARM) -> Progress
 def count_judgements(project: Project, arms: ArmFilter = EVERY_ARM) -> JudgementCounts:
     """Count the valid judgements in one pass over the rows.
 
-    Times are cut to the minute as text: date functions of SQLite would call back into Python for every row.
+    Times are cut to the minute as text: SQLite's date functions would call back into Python for every row.
     """
     minute = Left(Cast("created_at", CharField()), len("2000-12-31 23:59"))
     valid = Judgement.objects.answers().filter(project=project, **arms.of_judgements).order_by()
@@ -111,7 +111,7 @@ def count_judgements(project: Project, arms: ArmFilter = EVERY_ARM) -> Judgement
 
 
 def compute_agreement(snapshot: ModelSnapshot, arm: Arm | None = None) -> Agreement:
-    """Compute once per version and arm, and again after a person is erased."""
+    """Return the agreement in a version or arm, cached until a worker is erased or another input changes."""
     return _agreement(snapshot, snapshot.checksum, get_read_point(snapshot.project).inputs_revision, arm)
 
 
@@ -131,7 +131,7 @@ def _agreement(snapshot: ModelSnapshot, checksum: str, inputs_revision: int, arm
 
 
 def agreement_rate(choices_by_pair: Iterable[list[str]]) -> tuple[float | None, int]:
-    """Mean probability that two choices of a pair are the same, and the number of pairs with two or more."""
+    """Mean probability that two choices for a pair are the same, and the number of pairs with two or more."""
     shares = []
     for choices in choices_by_pair:
         n = len(choices)
@@ -141,7 +141,7 @@ def agreement_rate(choices_by_pair: Iterable[list[str]]) -> tuple[float | None, 
 
 
 def next_step(project: Project, per_item: list[int]) -> str:
-    """What to do next."""
+    """Advice on what to do next."""
     lacking = [n for n in per_item if n < ENOUGH_PER_ITEM]
     missing = (sum(ENOUGH_PER_ITEM - n for n in lacking) + 1) // 2
     if not per_item:
@@ -213,7 +213,7 @@ def _choose_step(span: timedelta) -> tuple[timedelta, str, int]:
 
 
 def _min_range(times: list[datetime], step: timedelta) -> dict[str, Any]:
-    """Axis range of at least MIN_STEPS: around a single bar plotly would show fractions of a second."""
+    """Axis range of at least MIN_STEPS: around a single bar, Plotly would show fractions of a second."""
     if not times or times[-1] - times[0] >= MIN_STEPS * step:
         return {}
     middle = times[0] + (times[-1] - times[0]) / 2

@@ -33,7 +33,7 @@ from modelling.dashboards.common.figures import (
 )
 from modelling.dashboards.common.query import item_urls, search_term
 from modelling.dashboards.common.ranked_entries import RankedEntry, has_old_rank_intervals, ranked_entries
-from modelling.dashboards.model_against_votes import Disagreement, find_disagreements
+from modelling.dashboards.model.against_votes import Disagreement, find_disagreements
 from modelling.models import ModelSnapshot
 from modelling.training.ranking import Z_95
 from modelling.training.snapshots import load_fitted_model
@@ -193,7 +193,7 @@ def ranking_page(
 
 
 def _by_votes(votes: Votes) -> Callable[[RankedEntry], Any]:
-    """By part and Bradley-Terry rank; items without votes come last."""
+    """Sort key: part, then Bradley-Terry rank; items without votes come last."""
 
     def position(entry: RankedEntry) -> tuple[float, float, tuple[float, float]]:
         own = votes.of(entry.item_id)
@@ -203,7 +203,7 @@ def _by_votes(votes: Votes) -> Callable[[RankedEntry], Any]:
 
 
 def part_options(votes: Votes) -> list[tuple[str, str]]:
-    """The parts to choose from, the largest ones, each by its group if it has only one."""
+    """Options of the part filter: the largest parts, each labelled with its group if it has only one."""
     if votes.n_parts <= 1:
         return []
     groups: dict[int, set[str]] = defaultdict(set)
@@ -280,7 +280,7 @@ class RankingPoint:
 
 
 def ranking_figures(entries: list[RankedEntry], project: Project, *, linked: bool) -> list[Figure]:
-    """Both figures of the best of these items, with links and keys if linked."""
+    """Both figures for the best of these items, with links and keys if linked."""
     best = sorted((each for each in entries if each.rank is not None), key=lambda each: each.rank or 0)[:MAX_POINTS]
     best.sort(key=_position)
     texts = Item.objects.filter(pk__in=[each.item_id for each in best])
@@ -294,7 +294,7 @@ def ranking_figures(entries: list[RankedEntry], project: Project, *, linked: boo
 
 
 def intervals_figure(points: list[RankingPoint], project: Project | None) -> Figure:
-    """Scores with their 95 % intervals by rank: one line per named item, or many items beside each other."""
+    """Scores with their 95% intervals by rank: a labelled row per item if there are few, else all along the x axis."""
     description = _("Score and 95 %% interval of %(n)d items by rank, from %(high).2f to %(low).2f.") % {
         "n": len(points),
         "high": max(point.mean for point in points),
@@ -307,7 +307,7 @@ def intervals_figure(points: list[RankingPoint], project: Project | None) -> Fig
 
 
 def _named_intervals(points: list[RankingPoint], project: Project | None) -> tuple[Trace, dict[str, Any]]:
-    """A line per item with its rank and name at the side, best at the top."""
+    """One row per item, labelled with its rank and name, best at the top."""
     places = list(range(1, len(points) + 1))
     trace = {
         **_markers(points, [point.mean for point in points], places, project),
@@ -339,7 +339,7 @@ def _many_intervals(points: list[RankingPoint], project: Project | None) -> tupl
 
 
 def _names(points: list[RankingPoint], project: Project | None) -> dict[int, str]:
-    """The labels by item: texts that are short and differ, else keys; on the public ranking always texts."""
+    """Figure labels by item: texts if all are short and distinct, else keys; always texts on the public ranking."""
     texts = {point.text for point in points}
     use_text = project is None or (len(texts) == len(points) and all(len(text) <= MAX_LABEL for text in texts))
     names = {point.item: point.text if use_text else point.key for point in points}

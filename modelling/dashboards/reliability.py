@@ -1,4 +1,4 @@
-"""The reliability page: measures of the study with their definitions, and the items and workers that fit worst."""
+"""The reliability page: reliability measures with their definitions, and the items and workers that fit worst."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from modelling.models import ModelSnapshot
 from modelling.training.reliability import Estimate
 from modelling.training.reliability.versions import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
@@ -28,8 +29,8 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
         gettext_lazy("Reliability of random pairs"),
         gettext_lazy(
             "1 − error / var(score) of scores from the pairs chosen by chance alone (one Newton step from equal "
-            "scores), which suggested pairs cannot inflate. It is that of the random share, so lower than that of all "
-            "judgements. n: items."
+            "scores), which suggested pairs cannot inflate. It covers the random share only, so it is lower than for "
+            "all judgements. n: items."
         ),
     ),
     "reliability_projected": (
@@ -78,11 +79,13 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
     "tie_rate": (gettext_lazy("Tie rate"), gettext_lazy("Share of ties among all judgements. n: judgements.")),
     "tie_rate_near": (
         gettext_lazy("Tie rate of near items"),
-        gettext_lazy("Of the half of the judgements with the smaller differences of scores. n: judgements."),
+        gettext_lazy("Share of ties in the half of the judgements with the smaller score differences. n: judgements."),
     ),
     "tie_rate_far": (
         gettext_lazy("Tie rate of distant items"),
-        gettext_lazy("Of the other half. If it is as high as that of near items, ties are not about similarity."),
+        gettext_lazy(
+            "Share of ties in the other half. If it is as high as for near items, ties are not about similarity."
+        ),
     ),
 }
 
@@ -117,10 +120,12 @@ class ReliabilityPage:
     tables: list[MemberTable]
     suggested: int
     random: int
+    arms: ArmFilter
 
 
-def reliability_page(snapshot: ModelSnapshot) -> ReliabilityPage:
-    found = get_reliability(snapshot)
+def reliability_page(snapshot: ModelSnapshot, arms: ArmFilter = EVERY_ARM) -> ReliabilityPage:
+    """The reliability of a version's judgements, or of those in one arm."""
+    found = get_reliability(snapshot, arms.chosen)
     measures = [
         Measure(name, str(label), str(definition), found.measures.get(name), _reason(found, name))
         for name, (label, definition) in LABELS.items()
@@ -130,8 +135,8 @@ def reliability_page(snapshot: ModelSnapshot) -> ReliabilityPage:
         _table(_("Fit of items"), _("Item"), found.items),
         _table(_("Fit of workers"), _("Worker"), found.workers),
     ]
-    policies = found.policies
-    return ReliabilityPage(measures, [table for table in tables if table.total], policies.suggested, policies.random)
+    tables, policies = [table for table in tables if table.total], found.policies
+    return ReliabilityPage(measures, tables, policies.suggested, policies.random, arms)
 
 
 def _reason(found: VersionReliability, name: str) -> str:

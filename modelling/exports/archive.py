@@ -1,4 +1,4 @@
-"""The archive of one version: a zip with events, items, settings, seed, checksums and README to check the ranking.
+"""The archive of one version: a zip file with the events, items, workers, ranking, settings, seed and checksums.
 
 Only a version fitted from scratch can be archived, because it can be refitted from the event log alone
 (`reproduce.py`). The same version gives the same bytes.
@@ -24,10 +24,11 @@ from annotation.services.participation.passport import export_passport
 from annotation.services.verification.checkpoints import sign_checkpoint
 from annotation.storage.event_log import Event
 from modelling.exports.formats import compact_json, file_chunks, write_table, zip_chunks
-from modelling.exports.model_tables import ranking
 from modelling.exports.points import ExportError, ExportPoint
-from modelling.exports.tables import format_timestamp
-from modelling.models import ModelSnapshot
+from modelling.exports.tables.base import format_timestamp
+from modelling.exports.tables.model import ranking
+from modelling.models import ModelSnapshot, StudySimulation
+from modelling.planning.designer import StudyPlan
 from modelling.training.inputs import get_read_point, recompute_data_hash
 from modelling.training.snapshots import CODE_VERSION
 from modelling.training.storage import array_store
@@ -191,6 +192,7 @@ def build_manifest(snapshot: ModelSnapshot, licence: str) -> dict[str, Any]:
         "arms": describe_arms(project),
         "licence": licence,
         "passport": export_passport(project, snapshot.created_at),
+        "simulation": export_simulation(snapshot),
         "checkpoint": checkpoint.as_dict() if checkpoint else None,
         "version": {
             **{name: getattr(snapshot, name) for name in fields},
@@ -209,6 +211,16 @@ def build_manifest(snapshot: ModelSnapshot, licence: str) -> dict[str, Any]:
         "sign": SIGN,
         "ties": TIES,
     }
+
+
+def export_simulation(snapshot: ModelSnapshot) -> dict[str, Any] | None:
+    """The last simulation of the planned study that ended before this version; None if there is none."""
+    done = StudySimulation.objects.filter(project=snapshot.project, state=StudySimulation.State.DONE)
+    last = done.filter(ended_at__lte=snapshot.created_at).order_by("-ended_at").first()
+    if last is None or last.ended_at is None:
+        return None
+    curves = {"judgements": StudyPlan.from_dict(last.plan).grid(), "crowds": last.crowds}
+    return {"plan": last.plan, "pay": last.pay, "ended_at": format_timestamp(last.ended_at), **curves}
 
 
 def _readme(snapshot: ModelSnapshot, licence: str) -> str:

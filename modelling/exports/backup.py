@@ -50,7 +50,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of a backup; it includes all events up to `sequences`, the last ones by project when it began."""
+    """Content of a backup; `sequences` is each project's last event when it began; all events up to it are in."""
 
     code_version: str
     began_at: str
@@ -126,7 +126,7 @@ def _failure_message(error: Exception, destination: Path) -> str:
 
 
 def _copy_everything(draft: Path, report: ReportProgress) -> list[str]:
-    """Copy database and arrays; return the array files that the database names and that are missing.
+    """Copy database and arrays; return the array files that the database names but that are missing.
 
     Arrays are copied before the database, because old ones may be pruned meanwhile, and again after it, because new
     ones may have been added.
@@ -152,7 +152,7 @@ def _arrays_in(folder: Path) -> set[str]:
 
 
 def _copy_arrays(draft: Path, names: Iterable[str], report: ReportProgress) -> None:
-    """Copy existing files that are not copied yet. They never change: each is named by its checksum."""
+    """Copy existing files that have not been copied yet. They never change: each is named by its checksum."""
     left = sorted(name for name in names if not (draft / name).exists())
     for done, name in enumerate(left, start=1):
         target = draft / name
@@ -165,7 +165,7 @@ def _copy_arrays(draft: Path, names: Iterable[str], report: ReportProgress) -> N
 
 
 def _array_files(rows: Iterable[tuple[int, str, str]]) -> set[str]:
-    """List the array files of these versions and of the versions they are stored as changes to."""
+    """List the array files of these versions and of the base versions that they store only differences from."""
     return {
         f"{SNAPSHOTS}/{project}/{checksum}.npz" for project, own, base in rows for checksum in (own, base) if checksum
     }
@@ -212,7 +212,7 @@ def _dump_postgresql(draft: Path, report: ReportProgress) -> set[str]:
 
 
 def _copy_secrets(draft: Path) -> bool:
-    """Copy the keys that are files of the data folder; return whether the secret key is one of them."""
+    """Copy the key files in the data folder; return whether the secret key is one of them."""
     for name in (SECRET, CHECKPOINT_KEY):
         source, target = Path(settings.DATA_DIR) / name, draft / name
         if source.exists():

@@ -1,4 +1,4 @@
-"""Tables as bytes, chunk by chunk: CSV, JSON, JSON lines, Parquet; and zip files with reproducible bytes.
+"""Write tables chunk by chunk as CSV, JSON, JSON lines or Parquet, and zip files with reproducible bytes.
 
 In CSV no text becomes a formula; in JSON no number is NaN.
 """
@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from annotation.http.downloads import FORMULA_STARTS, escape_formula
 from modelling.exports.points import ExportError
-from modelling.exports.tables import Cells, ExportColumn, ExportTable, Page, rows_to_pages
+from modelling.exports.tables.base import Cells, ExportColumn, ExportTable, Page, rows_to_pages
 
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",

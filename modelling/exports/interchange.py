@@ -1,6 +1,7 @@
-"""Judgements in the formats of other programs, each derived from the table of judgements.
+"""Judgements in the formats of other programs, each derived from the judgements table.
 
-Retracted and skipped judgements are left out. Each format describes what it does with ties.
+Retracted and skipped judgements and those of excluded workers are left out; Chatbot Arena keeps pairs skipped because
+both texts are poor. Each format describes what it does with ties.
 """
 
 import tempfile
@@ -20,7 +21,6 @@ from django.utils.translation import gettext_lazy as _
 from annotation.http.downloads import escape_formula
 from annotation.models import Item, Judgement
 from annotation.models.arms import Design
-from modelling.exports.event_tables import JUDGEMENT_COLUMNS, judgement_pages
 from modelling.exports.formats import (
     CONTENT_TYPES,
     compact_json,
@@ -29,9 +29,10 @@ from modelling.exports.formats import (
     table_chunks,
     zip_chunks,
 )
-from modelling.exports.model_tables import ConsensusPredictions
 from modelling.exports.points import ExportPoint
-from modelling.exports.tables import Cells, Page, build_columns, event_table, rows_to_pages
+from modelling.exports.tables.base import Cells, Page, build_columns, event_table, rows_to_pages
+from modelling.exports.tables.judgements import JUDGEMENT_COLUMNS, judgement_pages
+from modelling.exports.tables.model import ConsensusPredictions
 
 CROWD_KIT_COLUMNS = build_columns(worker=str, left=str, right=str, label=str, arm=str)
 EVALICA_COLUMNS = build_columns(left=str, right=str, winner=str, arm=str)
@@ -79,7 +80,7 @@ class Comparison:
 
 
 def comparison_pages(point: ExportPoint, *, by_pair: bool = False) -> Iterator[list[Comparison]]:
-    """Read the judgements page by page. The left item was shown first where known, else it is the older one."""
+    """Read judgements page by page. `left` is the item shown first if known and not `by_pair`, else the older one."""
     items = named_items(point)
     questions: dict[str | None, str] = {None: point.project.question}
     questions |= {arm.name: Design(point.project, arm).question for arm in point.project.arms.all()}
@@ -109,9 +110,9 @@ def _comparison(items: dict[tuple[str, int], NamedItem], row: dict[str, Any], by
 
 
 def named_items(point: ExportPoint) -> dict[tuple[str, int], NamedItem]:
-    """Name every item judged by then, by key and revision: the newest text by its key, older ones `key@revision`.
+    """Name every item judged up to the point: the newest revision by its key, older ones as `key@revision`.
 
-    Names are unique: where another item has that very key, the name has one more `@`.
+    Names are unique: if another item already has that name, one more `@` is inserted.
     """
     judged = Judgement.objects.filter(project=point.project, sequence__lte=point.sequence)
     seen = Q(pk__in=judged.values("item_lo")) | Q(pk__in=judged.values("item_hi"))
@@ -158,7 +159,7 @@ def evalica_chunks(point: ExportPoint) -> Iterator[bytes]:
 
 
 def choix_chunks(point: ExportPoint) -> Iterator[bytes]:
-    """Number the items in the order in which they were added; `items` lists their names."""
+    """Write wins as pairs of item numbers, in the order in which items were added; `items` lists their names."""
     names = [item.name for item in named_items(point).values()]
     numbers = {name: number for number, name in enumerate(names)}
     head = {**_point_fields(point), "ties": "one win each way", "n_items": len(names), "items": names}

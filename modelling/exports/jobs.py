@@ -1,7 +1,7 @@
 """Background export jobs: files too large to stream are written by the updater and downloaded later.
 
-Jobs do not delay model updates: between two pages of a long file the updater brings other projects up to date. A job
-of a killed updater starts again from the beginning; the same point gives the same bytes.
+Jobs do not delay model updates: between two pages of a long file the updater brings other projects up to date. If the
+updater is killed, its job starts again from the beginning; the same point gives the same bytes.
 """
 
 import logging
@@ -55,7 +55,7 @@ def _is_ready(job: ExportJob) -> bool:
 
 
 def job_point(job: ExportJob) -> ExportPoint:
-    """Return the requested point; for an archive that waited for a fit, the newest one from scratch."""
+    """Return the requested point; for an archive that waited for a fit, that of the newest fit from scratch."""
     if job.what == ARCHIVE and not job.version:
         refit = newest_refit(job.project, job.inputs_revision)
         return ExportPoint(job.project, refit.last_sequence if refit else 0, refit)
@@ -66,7 +66,7 @@ def job_point(job: ExportJob) -> ExportPoint:
 
 
 def _write_file(job: ExportJob, meanwhile: Callback) -> None:
-    export = build_export(job_point(job), job.what, job.format, job.licence)
+    export = build_export(job_point(job), job.what, job.format, job.licence, job.language)
     writer, reported_at = open_writer(job), time.monotonic()
     try:
         for step, chunk in enumerate(export.chunks(), start=1):

@@ -1,4 +1,4 @@
-"""The point of a study that an export covers: events up to a sequence number and one version of the model."""
+"""The point in a study that an export covers: events up to a sequence number and one version of the model."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class ExportPoint:
 
     @property
     def exclusion_reasons(self) -> dict[int, str]:
-        """Why workers are excluded by the point's version, by worker; before the first version, by the next one."""
+        """The exclusion reasons by worker as of the point's version; before the first version, as of now."""
         revision = (self.snapshot or get_read_point(self.project)).inputs_revision
         exclusions = WorkerExclusion.objects.in_force(self.project.pk, revision)
         return dict(exclusions.values_list("worker", "reason"))

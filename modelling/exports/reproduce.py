@@ -46,7 +46,7 @@ class Reproduction:
     same_order: bool
     max_difference: float | None
     passport: str = "none"  # or "verified", "damaged"
-    passport_changes: int = 0  # of the plan, after it was frozen
+    passport_changes: int = 0  # changes to the plan after it was frozen
 
     @property
     def agrees(self) -> bool:
@@ -90,7 +90,7 @@ def reproduce(folder: Path, manifest: dict[str, Any], progress: ReportProgress |
 
 
 def check_passport(archived: Any) -> dict[str, Any]:
-    """Whether the hash of the archived passport matches, and how many changes of the plan followed."""
+    """Check the archived passport's hash, and count the changes to the plan after it was frozen."""
     if archived is None:  # the plan was never frozen, or an earlier release made the archive
         return {}
     try:
@@ -180,7 +180,7 @@ class EventLoader:
             self.pending = []
 
     def _check_chain(self, row: dict[str, Any], event: Event | None) -> None:
-        """Compare hash and predecessor; of an erased event only its link to the predecessor can be checked."""
+        """Check the event's hash and its link to the previous event; for an erased event, only the link."""
         follows = row["sequence"] == self.sequence + 1 and row["previous_hash"] == self.hash
         self.chain = self.chain and follows and (event is None or event_hash(event) == event.hash)
         self.sequence, self.hash = int(row["sequence"]), str(row["hash"])
@@ -227,7 +227,7 @@ def _build_lease(judgement: Judgement) -> Assignment:
 
 
 def _finite_score(mean: Any) -> float:
-    """Return the score; ValueError for NaN and infinity, which would pass any comparison."""
+    """Return the score; raise ValueError if it is not finite, because NaN could go unnoticed in a comparison."""
     if not math.isfinite(mean):
         raise ValueError
     return float(mean)

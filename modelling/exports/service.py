@@ -1,7 +1,7 @@
 """The export service behind pages, downloads, admin, API and command line.
 
-It decides what is streamed immediately and what becomes a job of the updater, counts the hourly limits and writes the
-audit entry. Callers only render the outcome.
+It decides which files are streamed immediately and which become jobs for the updater, enforces the hourly limits and
+writes the audit entry. Callers only render the outcome.
 """
 
 import time
@@ -13,8 +13,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from annotation.exceptions import RequestError
 from annotation.http import throttling
@@ -22,7 +22,16 @@ from annotation.models import Project, User
 from annotation.services import audit
 from modelling.exports import storage
 from modelling.exports.archive import newest_refit
-from modelling.exports.catalogue import ARCHIVE, ZIP, ExportFile, build_export, content_type_for, formats_for
+from modelling.exports.catalogue import (
+    ARCHIVE,
+    PDF,
+    REPORT,
+    ZIP,
+    ExportFile,
+    build_export,
+    content_type_for,
+    formats_for,
+)
 from modelling.exports.formats import csv_bytes
 from modelling.exports.points import ExportError, ExportPoint, resolve_point
 from modelling.models import ExportJob, ModelSnapshot
@@ -62,7 +71,7 @@ class QueuedExport:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """One file of a study requested by a user; None is the command line, which has no limits and no audit entry."""
+    """A request for one file of a study; `user` is None on the command line, which has no limits."""
 
     project: Project
     user: User | None
@@ -71,6 +80,7 @@ class ExportRequest:
     as_of: int | None = None
     version: int | None = None
     licence: str = ""
+    language: str = ""  # of a report; the default is the current language
 
     @cached_property
     def point(self) -> ExportPoint:
@@ -82,12 +92,12 @@ class ExportRequest:
 
     @cached_property
     def _file(self) -> ExportFile:
-        return build_export(self.point, self.what, self.format, self.licence)
+        return build_export(self.point, self.what, self.format, self.licence, self.language)
 
     @property
     def is_large(self) -> bool:
         """Whether the file must be written by the updater."""
-        return self.build().rows > MAX_STREAMED_ROWS or self.what == ARCHIVE
+        return self.build().rows > MAX_STREAMED_ROWS or self.what == ARCHIVE or self._format == PDF
 
     def deliver(self, *, count: bool = True) -> ExportFile | QueuedExport:
         """Stream a small file or queue a large one."""
@@ -108,7 +118,8 @@ class ExportRequest:
         if self.what == ARCHIVE:
             return self._queue_archive()
         self.build()  # raises ExportError before a job is created
-        return self._create_job(sequence=self.point.sequence, version=self.point.version or 0)
+        language = (self.language or get_language() or "") if self.what == REPORT else ""
+        return self._create_job(sequence=self.point.sequence, version=self.point.version or 0, language=language)
 
     @transaction.atomic
     def _queue_archive(self) -> QueuedExport:
@@ -133,7 +144,8 @@ class ExportRequest:
                 audit(self.project, self.user, f"asked for an export: {self.what}", {"as_of_seq": job.sequence})
         except IntegrityError:
             same = {name: fields[name] for name in ("project", "what", "format", "sequence")}
-            return QueuedExport(ExportJob.objects.filter(version=fields.get("version", 0), **same).latest("pk"), False)
+            same |= {"version": fields.get("version", 0), "language": fields.get("language", "")}
+            return QueuedExport(ExportJob.objects.filter(**same).latest("pk"), False)
         return QueuedExport(job, True)
 
     @property
@@ -172,7 +184,7 @@ def _count_streamed_file(user: User) -> None:
 
 
 def _check_job_limit(user: User | None) -> None:
-    """Count the user's job rows of the last hour, so that the limit holds across web processes."""
+    """Enforce the hourly limit by counting the user's rows in the database, so that it holds across web processes."""
     if user is None:
         return
     since = timezone.now() - HOUR
@@ -203,7 +215,7 @@ def open_finished_file(job: ExportJob, user: User) -> ExportFile:
 def export_page_table(
     project: Project, user: User, *, action: str, columns: list[str], rows: Iterable[list[Any]], details: dict[str, Any]
 ) -> bytes:
-    """Return a table of a dashboard, or the numbers behind a figure, as CSV and write the audit entry."""
+    """Return a dashboard table, or the numbers behind a figure, as CSV, and write the audit entry."""
     content = csv_bytes(columns, rows)
     audit(project, user, action, details)
     return content

@@ -1,7 +1,7 @@
-"""Storage for the files of export jobs, which are kept for a few days.
+"""Storage for export files, which are kept for a few days.
 
-By the setting FILE_STORAGE. "files": under the data folder, written to a temporary name, synced and
-renamed. "table": as database rows of one megabyte, which several machines can read.
+The setting FILE_STORAGE chooses where. "files": in the data folder, written to a temporary name, synced and renamed.
+"table": in database rows of one megabyte, which several machines can read.
 """
 
 import hashlib
@@ -106,7 +106,7 @@ class DatabaseWriter(ExportWriter):
 
 
 def open_writer(job: ExportJob) -> ExportWriter:
-    """Start an empty file for this job and delete what an earlier updater left of it."""
+    """Start an empty file for this job and delete anything an earlier updater left behind."""
     return DatabaseWriter(job) if settings.FILE_STORAGE == "table" else DiskWriter(job)
 
 
@@ -144,7 +144,7 @@ def delete_file(job: ExportJob) -> None:
 
 
 def expired_jobs() -> QuerySet[ExportJob]:
-    """Return jobs whose file is no longer available: too old, or made before a person of the study was erased."""
+    """Return jobs whose file is no longer available: too old, or requested before a worker of the study was erased."""
     erased = AuditEntry.objects.filter(
         project=OuterRef("project"), action__in=[WORKER_ERASED, DATA_ERASED], at__gte=OuterRef("requested_at")
     )

@@ -1,1 +1,1 @@
-"""What can be said about a version: claims that hold together, items that bridge opinions, kinds of workers."""
+"""Findings about a version: simultaneous claims, items that bridge opinions, and kinds of workers."""

@@ -1,7 +1,7 @@
 """Items that are preferred across the taste space: their lowest preference among groups of like-minded workers.
 
-The groups are the workers at the two ends of each component: a third of the workers with the largest and a third with
-the smallest weights. Arrays in, arrays out.
+The groups are the workers at the two ends of each component: the third of the workers with the largest weights and the
+third with the smallest. Arrays in, arrays out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from modelling.planning.posterior import Floats, Ints, OrderPosterior
 SAMPLES = 200
 END_SHARE = 3  # an end of a component is one third of the workers
 MIN_WORKERS = 6  # without this many there are no groups
-OPPONENTS = 24  # quantiles of the scores that stand for a random other item
+OPPONENTS = 24  # quantiles of the scores that represent a random other item
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class TasteGroup:
 
 @dataclass(frozen=True, eq=False)
 class Bridging:
-    """For each item the lowest preference among the groups with a 95 % interval, and the group that has it.
+    """For each item, the lowest preference among the groups with its 95% interval, and which group has it.
 
     A preference is the probability that a member of the group prefers the item to a random other one.
     """
@@ -45,7 +45,7 @@ class Bridging:
 
 
 def taste_groups(weights: Floats, covariances: Floats) -> list[TasteGroup]:
-    """The ends of every component, from the weights (C, U) and their covariances (U, C, C)."""
+    """The workers at both ends of every component, from the weights (C, U) and their covariances (U, C, C)."""
     C, U = weights.shape
     if U < MIN_WORKERS:
         return []

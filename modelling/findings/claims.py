@@ -1,9 +1,9 @@
-"""Claims that hold together: “A is above B”, ranges of ranks and tiers with simultaneous 95 % coverage.
+"""Simultaneous claims: “A is above B”, rank ranges and tiers with joint 95% coverage.
 
-A claim is made where the difference of two scores exceeds c standard deviations. c is the 95 % quantile, over samples
-of the posterior, of the largest standardised error among all pairs of all groups, so that with 95 % probability not a
-single claim is false. Ranges of ranks follow by counting claims (Mogstad, Romano, Shaikh and Wilhelm 2024, “Inference
-for ranks”). What follows from two claims is claimed too. Arrays in, arrays out.
+A claim is made where the difference between two scores exceeds c standard deviations. c is the 95% quantile, over
+posterior samples, of the largest standardised error among all pairs of all groups, so that with 95% probability not a
+single claim is false. Rank ranges follow by counting claims (Mogstad, Romano, Shaikh and Wilhelm 2024, “Inference for
+ranks”). Whatever follows from two claims is claimed too. Arrays in, arrays out.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from modelling.planning.posterior import Floats, Ints, OrderPosterior
 
 LEVEL = 0.95
 SAMPLES, MIN_SAMPLES = 2000, 400
-CHUNK_ENTRIES = 4_000_000  # of the matrix of samples and pairs that is held at once
+CHUNK_ENTRIES = 4_000_000  # of the matrix of samples by pairs that is in memory at once
 BUDGET = 400_000_000  # samples times pairs; groups with many items get fewer samples
 
 
 @dataclass(frozen=True, eq=False)
 class Claims:
-    """Of one group of items: which is above which, ranges of ranks and tiers, all simultaneous."""
+    """The simultaneous claims about one group: which item is above which, rank ranges and tiers."""
 
     above: Mask  # (N, N) the row is above the column
     rank_low: Ints  # best possible rank
@@ -42,7 +42,7 @@ class Claims:
 def simultaneous_claims(
     posteriors: Sequence[OrderPosterior], linked: Sequence[Mask | None], rng: np.random.Generator
 ) -> list[Claims]:
-    """Claims about each group that hold together for all groups; `linked` are the pairs that may be compared."""
+    """Claims about each group that hold simultaneously for all groups; `linked` marks comparable pairs."""
     limit = critical_value(posteriors, rng)
     found = []
     for posterior, allowed in zip(posteriors, linked, strict=True):
@@ -53,7 +53,7 @@ def simultaneous_claims(
 
 
 def critical_value(posteriors: Sequence[OrderPosterior], rng: np.random.Generator) -> float:
-    """The 95 % quantile of the largest standardised error of a difference, over the pairs of all groups."""
+    """The 95% quantile of the largest standardised error of a difference, over the pairs of all groups."""
     pairs = sum(len(each) * (len(each) - 1) // 2 for each in posteriors)
     n = int(np.clip(BUDGET // max(pairs, 1), MIN_SAMPLES, SAMPLES))
     largest = np.zeros(n)
@@ -63,7 +63,7 @@ def critical_value(posteriors: Sequence[OrderPosterior], rng: np.random.Generato
 
 
 def largest_errors(posterior: OrderPosterior, n: int, rng: np.random.Generator) -> Floats:
-    """Of each of n samples the largest error of a difference, in standard deviations."""
+    """The largest error of a difference in each of n posterior samples, in standard deviations."""
     first, second = np.triu_indices(len(posterior), 1)
     if not len(first):
         return np.zeros(n)
@@ -78,7 +78,7 @@ def largest_errors(posterior: OrderPosterior, n: int, rng: np.random.Generator) 
 
 
 def claims_of(above: Mask, mean: Floats) -> Claims:
-    """Ranges of ranks and tiers from claims and what follows from them."""
+    """Close the claims transitively and derive rank ranges and tiers from them."""
     above = transitive_closure(above)
     N = len(above)
     tier = np.ones(N, dtype=np.int64)

@@ -1,5 +1,6 @@
-"""The tables of modelling: versions and their scores, update states and jobs, API tokens, webhooks."""
+"""The modelling app's tables: versions and scores, assessments, update states and jobs, API tokens, webhooks."""
 
+from modelling.models.assessments import WorkerAssessment
 from modelling.models.components import ComponentName, ComponentNumbers
 from modelling.models.leases import LeasedRow
 from modelling.models.snapshots import (
@@ -10,7 +11,15 @@ from modelling.models.snapshots import (
     WorkerPosterior,
 )
 from modelling.models.tokens import ApiToken
-from modelling.models.updates import ExportJob, ExportPiece, Job, SettingsSearch, UpdaterBeat, UpdateState
+from modelling.models.updates import (
+    ExportJob,
+    ExportPiece,
+    Job,
+    SettingsSearch,
+    StudySimulation,
+    UpdaterBeat,
+    UpdateState,
+)
 from modelling.models.webhooks import Webhook, WebhookDelivery, WebhookHost
 
 __all__ = [
@@ -26,10 +35,12 @@ __all__ = [
     "ScoreboardEntry",
     "SettingsSearch",
     "SnapshotArrays",
+    "StudySimulation",
     "UpdateState",
     "UpdaterBeat",
     "Webhook",
     "WebhookDelivery",
     "WebhookHost",
+    "WorkerAssessment",
     "WorkerPosterior",
 ]

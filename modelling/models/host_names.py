@@ -13,5 +13,5 @@ def is_host_name(name: str) -> bool:
 
 
 def format_host(host: str, port: int) -> str:
-    """As in the Host header: the port is included only if it is not the default."""
+    """Format as in the Host header: the port is included only if it is not the default."""
     return host if port == HTTPS_PORT else f"{host}:{port}"

@@ -1,10 +1,10 @@
-"""Versions of the model with their scores. Immutable."""
+"""Model versions with their scores. Immutable."""
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-FIRST_WITH_95_PERCENT = [0, 7, 0]  # code version whose rank intervals are 95 % intervals
+FIRST_WITH_95_PERCENT = [0, 7, 0]  # the first code version with 95% rank intervals
 
 
 class ModelSnapshot(models.Model):
@@ -60,7 +60,7 @@ class ModelSnapshot(models.Model):
 
     @property
     def has_old_rank_intervals(self) -> bool:
-        """Whether its intervals of ranks are 90 % intervals: those made before code version 0.7.0 are."""
+        """Whether the rank intervals are 90% intervals, as they were before code version 0.7.0."""
         numbers = [int(part) if part.isdigit() else 0 for part in self.code_version.split(".")]
         return numbers < FIRST_WITH_95_PERCENT
 
@@ -132,13 +132,15 @@ class ScoreboardEntry(models.Model):
     """How well one method predicted the new judgements of a version: sums, so that entries can be added up."""
 
     class Method(models.TextChoices):
+        """The methods of every study; a study can add others, by their names in the catalogue of methods."""
+
         PERSONAL = "personal", _("crowdGPPL, each worker's own preferences")
         CONSENSUS = "consensus", _("crowdGPPL, the consensus")
         GPPL = "gppl", _("GPPL, the same preferences for everyone")
         BRADLEY_TERRY = "bradley_terry", _("Bradley-Terry, without texts")
 
     snapshot = models.ForeignKey(ModelSnapshot, on_delete=models.CASCADE, related_name="scoreboard")
-    method = models.CharField(max_length=20, choices=Method.choices)
+    method = models.CharField(max_length=30)
     labels = models.PositiveIntegerField()
     decided = models.PositiveIntegerField(help_text=_("Labels that are not ties; only these can be correct."))
     correct = models.PositiveIntegerField()

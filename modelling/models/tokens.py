@@ -14,7 +14,7 @@ LAST_USED_PRECISION = timedelta(minutes=1)
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def usable(self, now: datetime) -> "ApiTokenQuerySet":
-        """Tokens that are neither revoked nor expired, of active users."""
+        """Tokens of active users that are neither revoked nor expired."""
         return self.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
 
     def mark_used(self, now: datetime) -> None:
@@ -23,7 +23,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A user's token. It allows what its scope allows, and never more than the user's role."""
+    """A user's API token, limited by its scope and by the user's role."""
 
     class Scope(models.TextChoices):
         READ = "read", _("read")

@@ -12,7 +12,7 @@ from modelling.models.leases import LeasedRow
 class UpdateState(LeasedRow):
     """One row per project: the events already learned from, the running update, and the current version.
 
-    What is still to be learned is not stored: it is the project's last sequence and inputs_revision.
+    How far it is behind is not stored: it follows from the project's last sequence and inputs_revision.
     """
 
     class Condition(models.TextChoices):
@@ -62,6 +62,7 @@ class Job(LeasedRow):
         RUNNING = "running", _("running")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
 
     project: models.ForeignKey
     project_id: int
@@ -98,6 +99,24 @@ class SettingsSearch(Job):
         ]
 
 
+class StudySimulation(Job):
+    """Simulated crowds that judge a planned study: the plan with its pay, and the curves of each crowd."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="simulations")
+    plan = models.JSONField()
+    pay = models.JSONField(default=dict, blank=True, help_text=_("Cost per judgement and currency; empty if unpaid."))
+    crowds = models.JSONField(default=list, blank=True, help_text=_("The curves of each simulated crowd."))
+    seconds = models.FloatField(default=0.0, help_text=_("CPU seconds so far."))
+
+    class Meta(Job.Meta):
+        verbose_name, verbose_name_plural = "simulation of a study", "simulations of studies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project"], condition=Q(state__in=["waiting", "running"]), name="one_simulation_at_a_time"
+            )
+        ]
+
+
 class ExportJob(Job):
     """An export that is too large to stream: what it contains, and its file until that expires."""
 
@@ -110,6 +129,7 @@ class ExportJob(Job):
         default=0, help_text=_("For an archive: the inputs revision that the awaited refit has at least.")
     )
     licence = models.CharField(max_length=200, blank=True)
+    language = models.CharField(max_length=12, blank=True, help_text=_("Of a report."))
     name = models.CharField(max_length=200, blank=True)
     bytes = models.PositiveBigIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
@@ -118,7 +138,7 @@ class ExportJob(Job):
         verbose_name, verbose_name_plural = "requested file", "requested files"
         constraints = [
             models.UniqueConstraint(
-                fields=["project", "what", "format", "sequence", "version"],
+                fields=["project", "what", "format", "sequence", "version", "language"],
                 condition=Q(state__in=["waiting", "running"]),
                 name="one_export_of_a_point",
             )

@@ -1,1 +1,1 @@
-"""Plan judgements: which pairs to suggest, when to stop, and what a study of some design would find."""
+"""Planning: which pairs to suggest, when to stop, and what a planned study would find."""

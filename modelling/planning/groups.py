@@ -1,4 +1,4 @@
-"""The groups of ranked items within which a study forms pairs."""
+"""The groups of ranked items from which a study forms pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modelling.training.snapshots import FittedModel
 
 @dataclass(frozen=True, eq=False)
 class PairGroup:
-    """Items that can be paired: their positions in the model, primary keys and lengths of their texts."""
+    """Items that can be paired: their positions in the model, primary keys and text lengths."""
 
     name: str
     at: Ints
@@ -29,13 +29,18 @@ class PairGroup:
         return PairGroup(self.name, self.at[chosen], self.ids[chosen], self.lengths[chosen])
 
     def posterior(self, fitted: FittedModel) -> OrderPosterior:
-        """Of the consensus scores."""
+        """The posterior of the group's consensus scores."""
         return OrderPosterior.given_scale(*fitted.model.predict_consensus(items=self.at, return_cov=True))
 
 
+def has_pairs_within_groups(project: Project) -> bool:
+    """Whether every arm of the study forms pairs only within groups."""
+    return all(design.pairs == Project.Pairs.WITHIN_GROUP for design in list_designs(project))
+
+
 def pair_groups(fitted: FittedModel, project: Project) -> list[PairGroup]:
-    """The groups with two or more ranked items; a single one if any two items may be paired."""
-    within = all(design.pairs == Project.Pairs.WITHIN_GROUP for design in list_designs(project))
+    """The groups with two or more ranked items; a single group of all items unless pairs stay within groups."""
+    within = has_pairs_within_groups(project)
     ids = fitted.item_ids[fitted.ranked]
     facts = Item.objects.filter(project=project, active=True).annotate(length=Length("text"))
     known = {pk: (group, length) for pk, group, length in facts.values_list("pk", "group", "length")}

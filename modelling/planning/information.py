@@ -1,4 +1,4 @@
-"""Information in one judgement about a latent difference, in bits. Arrays in, arrays out."""
+"""The information that one judgement gives about a latent difference, in bits. Arrays in, arrays out."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ POINT_WEIGHTS = POINT_WEIGHTS / POINT_WEIGHTS.sum()
 
 
 def expected_information(mean: Floats, variance: Floats) -> Floats:
-    """Expected bits of an answer about a latent difference with the distribution N(mean, variance).
+    """The expected information, in bits, of an answer about a latent difference distributed as N(mean, variance).
 
-    The entropy of the answer, less its expected entropy given the difference (BALD).
+    It is the answer's entropy minus its expected entropy given the difference (BALD).
     """
     p = ndtr(mean / np.sqrt(1.0 + variance))
     total = (entr(p) + entr(1.0 - p)) / np.log(2.0)
@@ -25,7 +25,7 @@ def expected_information(mean: Floats, variance: Floats) -> Floats:
 
 
 def observed_information(mean: Floats, variance: Floats, y: Floats) -> Floats:
-    """Bits that the answers y (1 or 0, .5 for a tie) gave about differences with the prior N(mean, variance).
+    """The information, in bits, that answers y (1, 0 or .5 for a tie) gave about differences ~ N(mean, variance).
 
     The Kullback-Leibler divergence from the prior to the posterior of each difference given its answer alone, by
     Gauss-Hermite quadrature; its mean over the predicted answers is the expected information. A tie counts as half

@@ -1,4 +1,4 @@
-"""What suggested and random pairs really taught: bits per judgement, measured with the answers as they come in.
+"""The information that suggested and random pairs really gave: bits per judgement, measured as answers come in.
 
 Each version measures the judgements that are new to it with the posterior of its parent, so nothing is measured with a
 model that has already learned from it. The sums are part of the version's diagnostics.
@@ -29,7 +29,7 @@ Row = tuple[str, int, int, str, int | None]  # policy, lower and higher item, ch
 
 @dataclass(frozen=True)
 class GainSums:
-    """Sums over the judgements of one policy; seconds over the `timed` ones and `timed_bits` about the same."""
+    """Sums over one policy's judgements; `seconds` and `timed_bits` are sums over the `timed` ones only."""
 
     n: int = 0
     expected: float = 0.0
@@ -50,7 +50,7 @@ class GainSums:
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval of the mean."""
+        """Half the width of the mean's 95% interval."""
         if self.n < 2:
             return 0.0
         variance = max(self.squares - self.n * self.mean**2, 0.0) / (self.n - 1)
@@ -62,7 +62,7 @@ class GainSums:
 
 
 def measure_new_pairs(fitted: FittedModel, project: Project, first: int, last: int) -> dict[str, dict[str, Any]]:
-    """The sums of each policy over the judgements after event `first` up to `last`, by the model before them."""
+    """Each policy's sums over the judgements after event `first` up to `last`, measured with the model before them."""
     new = Judgement.objects.answers().filter(project=project, sequence__gt=first, sequence__lte=last)
     fields = ("assignment__policy", "item_lo", "item_hi", "choice", "response_ms")
     rows = new.filter(assignment__policy__in=POLICIES).order_by("-sequence").values_list(*fields)[:MAX_MEASURED]
@@ -93,7 +93,7 @@ def sum_gains(fitted: FittedModel, rows: list[Row]) -> dict[str, GainSums]:
 
 
 def add_up(stored: Iterable[dict[str, dict[str, Any]]]) -> dict[str, GainSums]:
-    """The sums of several versions, by policy."""
+    """Add up the sums of several versions, by policy."""
     total: dict[str, GainSums] = defaultdict(GainSums)
     for version in stored:
         for policy, sums in version.items():

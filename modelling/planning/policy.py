@@ -1,10 +1,10 @@
-"""Which pairs would teach most for a purpose. Arrays in, arrays out: the updater, the study designer and the
-benchmarks call the same function.
+"""Find the pairs that would be most informative for a purpose. Arrays in, arrays out: the updater, the study designer
+and the benchmarks call the same function.
 
 An answer to the pair (a, b) lowers the covariance S of the scores, in expectation, by k S x x' S, where x = e_a - e_b
-and k is the expected curvature of a probit answer (moment matching, exact in closed form). The gain of a pair is what
-that takes from a weighted sum of the variances of all differences, sum_ij w_ij Var(f_i - f_j) = 2 tr(L S), with L the
-Laplacian of the weights: k x' S L S x. The purpose chooses the weights.
+and k is the expected curvature of a probit answer (moment matching, exact in closed form). The gain of a pair is the
+reduction in a weighted sum of the variances of all differences, sum_ij w_ij Var(f_i - f_j) = 2 tr(L S), with L the
+Laplacian of the weights: k x' S L S x. The purpose determines the weights.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from modelling.training.ranking import ranks
 Mask = NDArray[np.bool_]
 Purpose = Literal["order", "top", "coverage"]
 
-TOP_SAMPLES = 400  # of the posterior, for the probability of each item to be among the top k
+TOP_SAMPLES = 400  # of the posterior, for each item's probability of being among the top k
 LEAST_PROBABILITY = 1e-9
-ROUND_SHARE = 4  # a round has at most a pair for each of this many items, so that later rounds know earlier ones
-LEAST_SHARE = 0.2  # of the gain of the best pair of a round; pairs below wait for a later round
+ROUND_SHARE = 4  # a round has at most one pair per this many items, so that later rounds can take it into account
+LEAST_SHARE = 0.2  # share of a round's best gain; pairs with less wait for a later round
 MANY_ITEMS, MAX_ROUNDS, FEW_ROUNDS = 300, 12, 3  # rounds cost N^3, so studies with many items get few
 NORMAL = 1.0 / np.sqrt(2.0 * np.pi)
 
 
 @dataclass(frozen=True, eq=False)
 class PairQuestion:
-    """What the policy must know besides the posterior, by position of the item.
+    """What the policy needs to know besides the posterior; arrays are indexed by item position.
 
     `taste` (N, C) are the loadings of the components in which workers differ: for the consensus, a worker's taste is
     noise. `seconds` (N,) is the time to read an item, and `blocked` (N, N) excludes pairs.
@@ -62,7 +62,7 @@ class SuggestedPairs:
 def suggest_pairs(
     posterior: OrderPosterior, question: PairQuestion, count: int, rng: np.random.Generator
 ) -> SuggestedPairs:
-    """Up to `count` pairs in rounds. An item is at most once in a round; a round counts the earlier ones as judged."""
+    """Choose up to `count` pairs in rounds: an item is used once per round, and earlier rounds count as judged."""
     N = len(posterior)
     first, second = np.triu_indices(N, 1)
     open_pairs = np.ones(len(first), dtype=bool) if question.blocked is None else ~question.blocked[first, second]
@@ -126,7 +126,7 @@ def _weights(
 
 
 def _disjoint(a: Ints, b: Ints, gains: Floats, count: int) -> Ints:
-    """Positions of the best pairs in order of gain, each item at most once."""
+    """Positions of the best pairs in order of gain, using each item at most once."""
     best = np.flatnonzero(gains >= LEAST_SHARE * gains.max())
     best = best[np.argsort(-gains[best], kind="stable")]
     used, rows = set[int](), list[int]()

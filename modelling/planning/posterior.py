@@ -1,4 +1,4 @@
-"""The posterior of the order of some items, as pair selection and the stop rule need it. Arrays in, arrays out."""
+"""The posterior of the items' order, as pair selection and the stop rule need it. Arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SAMPLE_JITTER = 1e-6
 class OrderPosterior:
     """Normal posterior of centred scores, given their common scale.
 
-    A factor common to all scores changes no order, but it is uncertain, and that uncertainty would dominate the
-    covariance of distant items. So the covariance is conditional on it: `given_scale` makes it so.
+    A factor common to all scores does not change their order, but it is uncertain, and that uncertainty would dominate
+    the covariance of distant items. So `given_scale` makes the covariance conditional on it.
     """
 
     mean: Floats  # (N,)
@@ -45,7 +45,7 @@ class OrderPosterior:
         return len(self.mean)
 
     def take(self, items: Ints) -> OrderPosterior:
-        """The same posterior of some of the items."""
+        """The posterior restricted to some of the items."""
         return OrderPosterior(self.mean[items], self.cov[np.ix_(items, items)])
 
     def differences(self) -> tuple[Floats, Floats]:
@@ -53,7 +53,7 @@ class OrderPosterior:
         return self.mean[:, None] - self.mean[None, :], contrasts(self.cov)
 
     def after(self, a: Ints, b: Ints, precision: Floats) -> OrderPosterior:
-        """The posterior if also the differences of these pairs were observed with these precisions.
+        """The posterior after also observing the differences of these pairs with these precisions.
 
         Only the covariance changes: the expected mean is the current one.
         """
@@ -62,7 +62,7 @@ class OrderPosterior:
         return OrderPosterior(self.mean, self.cov - S_x @ np.linalg.solve(inner, S_x.T))
 
     def after_many(self, a: Ints, b: Ints, precision: Floats) -> OrderPosterior:
-        """The same for more pairs than items: S' = (S^-1 + L)^-1 = S - S (I + L S)^-1 L S, L their Laplacian."""
+        """`after` for more pairs than items: S' = (S^-1 + L)^-1 = S - S (I + L S)^-1 L S, with their Laplacian L."""
         N = len(self.mean)
         L = np.zeros((N, N))
         np.add.at(L, (a, b), -precision)

@@ -1,4 +1,4 @@
-"""How long a pair takes: a fixed time and a time per character, from the study's own response times."""
+"""Estimate how long a pair takes: a fixed time plus a time per character, from the study's own response times."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LEAST_BASE = 0.5
 
 @dataclass(frozen=True)
 class ReadingTime:
-    """Seconds for a pair: `base` and `per_character` of both texts. `n` response times; 0 if it is an assumption."""
+    """Seconds for a pair: `base` plus `per_character` of both texts, from `n` response times (0: a default)."""
 
     base: float = DEFAULT_BASE
     per_character: float = DEFAULT_PER_CHARACTER
     n: int = 0
 
     def per_item(self, lengths: Floats) -> Floats:
-        """Seconds for each item, so that those of a pair add up."""
+        """Seconds for each item; a pair takes the sum of its two items' seconds."""
         return np.asarray(self.base / 2.0 + self.per_character * lengths)
 
 
 def reading_time(project: Project) -> ReadingTime:
-    """Estimate by Theil-Sen regression on the newest response times."""
+    """Estimate by Theil-Sen regression on the newest response times; the defaults if there are too few."""
     timed = Judgement.objects.filter(project=project, response_ms__range=PLAUSIBLE_MS, clock_doubtful=False)
     length = Length("item_lo__text") + Length("item_hi__text")
     rows = list(timed.order_by("-sequence").annotate(n=length).values_list("n", F("response_ms"))[:MAX_TIMED])

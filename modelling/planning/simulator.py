@@ -21,8 +21,8 @@ from modelling.planning.posterior import Floats, Ints, OrderPosterior
 RANDOM = "random"
 PAIRS_AHEAD = 5
 AT_ONCE = 8  # workers who judge at the same time
-TRIES = 60  # random pairs that are drawn to find one that a worker may get
-UPDATE_GROWTH = 0.05  # an update waits for at least this share of new labels, so that long studies have fewer
+TRIES = 60  # random pairs drawn to find one that a worker may get
+UPDATE_GROWTH = 0.05  # an update waits until labels have grown by this share, so that long studies have fewer updates
 MAX_SUGGESTIONS = 60
 
 
@@ -34,8 +34,8 @@ class StudyDesign:
     n_workers: int = 25
     judgements_each: int = 40
     spread: float = 1.5  # standard deviation of the consensus scores
-    disagreement: float = 0.0  # standard deviation of a worker's own taste of an item
-    opinion_groups: int = 0  # of workers with the same taste; 0: two dimensions of taste that workers weigh differently
+    disagreement: float = 0.0  # standard deviation of a worker's own taste for an item
+    opinion_groups: int = 0  # groups of workers with the same taste; 0: two taste dimensions with individual weights
     careless: float = 0.0  # share of workers who answer at random
     policy: str = "order"  # a purpose of suggestions, or "random"
     top_k: int = 10
@@ -63,7 +63,7 @@ class Crowd:
 
 
 def draw_crowd(design: StudyDesign, rng: np.random.Generator) -> Crowd:
-    """Scores from normal distributions; the tastes of all opinion groups add up to zero for every item."""
+    """Sample scores from normal distributions; for every item, the tastes of all opinion groups add up to zero."""
     N, U = design.n_items, design.n_workers
     t = design.spread * rng.standard_normal(N)
     if design.opinion_groups > 1:
@@ -86,7 +86,7 @@ class SimulatedStudy:
     rng: np.random.Generator
     model: CrowdGPPL | None = None
     rows: list[tuple[int, int, int, float]] = field(default_factory=list)  # worker, a, b, y
-    suggested: list[bool] = field(default_factory=list)  # of each label
+    suggested: list[bool] = field(default_factory=list)  # whether each label's pair was suggested
     _queue: deque[tuple[int, int]] = field(default_factory=deque)
     _loads: Floats = field(init=False)
     _slots: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -98,7 +98,7 @@ class SimulatedStudy:
         self._loads = np.zeros(self.design.n_items)
 
     def run(self) -> Iterator[int]:
-        """Yield the number of labels after every update of the model."""
+        """Run the study; yield the number of labels after every update of the model."""
         waiting = deque(range(self.design.n_workers))
         active: dict[int, deque[tuple[int, int, bool]]] = {}
         done: Counter[int] = Counter()
@@ -130,7 +130,7 @@ class SimulatedStudy:
         return self._labels(0)
 
     def posterior(self) -> OrderPosterior:
-        """Of the consensus after the last update."""
+        """The posterior of the consensus after the last update."""
         assert self.model is not None  # noqa: S101
         return OrderPosterior.given_scale(*self.model.predict_consensus(return_cov=True))
 
@@ -172,7 +172,7 @@ class SimulatedStudy:
         self._queue = deque(zip(found.a.tolist(), found.b.tolist(), strict=True))
 
     def _lease(self, worker: int, count: int) -> list[tuple[int, int, bool]]:
-        """The next pairs of a worker: suggestions, except for the random share; items of one lease do not recur."""
+        """A worker's next pairs: suggestions, except for the random share; no item is in two consecutive pairs."""
         leased: list[tuple[int, int, bool]] = []
         for _ in range(count):
             recent = {item for pair in leased[-1:] for item in pair[:2]}
@@ -196,7 +196,7 @@ class SimulatedStudy:
         return None
 
     def _at_random(self, worker: int, recent: set[int]) -> tuple[int, int] | None:
-        """One of the least judged pairs as long as there are no suggestions, then any pair, as in the product."""
+        """A pair of the least judged items until there are suggestions, then any pair, as in the product."""
         for attempt in range(TRIES):
             if self._has_suggestions or attempt > TRIES // 2:
                 a, b = self.rng.choice(self.design.n_items, 2, replace=False)
@@ -214,6 +214,6 @@ class SimulatedStudy:
 
 
 def simulate(design: StudyDesign, seed: int) -> SimulatedStudy:
-    """A study that has not run yet; studies with the same seed and crowd parameters have the same crowd."""
+    """Return a study that has not run yet; the same seed and crowd parameters give the same crowd."""
     crowd = draw_crowd(design, np.random.default_rng([seed, design.n_items, design.n_workers]))
     return SimulatedStudy(design, crowd, np.random.default_rng([seed, 1]))

@@ -1,4 +1,4 @@
-"""The stop rule of a study: computed with every version, stored in its diagnostics, and applied if the owner wants.
+"""A study's stop rule: computed with every version, stored in its diagnostics, and applied if the owner enables it.
 
 In a study with several groups the top k are those of each group, and the probability is the expected share of groups
 whose top k is right.
@@ -24,15 +24,15 @@ from modelling.training.snapshots import FittedModel
 
 log = logging.getLogger("concord.stop_rule")
 
-MAX_ITEMS = 2000  # of a group; larger ones have no stop rule
+MAX_ITEMS = 2000  # in a group; larger groups have no stop rule
 FORECAST_GROUPS = 6
-MAX_CUTS, CLEARER = 20, 0.1  # other numbers of top items that are looked at, and how much more certain they must be
+MAX_CUTS, CLEARER = 20, 0.1  # other values of k that are considered, and how much more certain they must be
 IN_A_ROW = 2  # versions that must reach the target before the study is paused
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a version says about stopping."""
+    """A version's numbers for the stop rule."""
 
     top_k: int
     groups: int
@@ -43,7 +43,7 @@ class Assessment:
 
     @property
     def best_cut(self) -> int | None:
-        """The number of top items, other than k, that is clearly more certain than k; None if there is none."""
+        """The k other than `top_k` whose top k is clearly more certain; None if there is none."""
         best = max(range(len(self.by_cut)), key=lambda cut: self.by_cut[cut]) if self.by_cut else 0
         clearer = bool(self.by_cut) and self.by_cut[best] > self.probability + CLEARER
         return best + 1 if clearer and best + 1 != self.top_k else None
@@ -54,7 +54,7 @@ class Assessment:
 
     @classmethod
     def load(cls, snapshot: ModelSnapshot) -> Assessment | None:
-        """None if the version has none: it is older, or no group has more than k items."""
+        """Load a version's assessment; None if an earlier release made the version or no group has a suitable size."""
         return cls.parse(snapshot.diagnostics.get("stopping") or {})
 
     @classmethod
@@ -110,7 +110,7 @@ def _forecast(
     posteriors: dict[str, OrderPosterior],
     rng: np.random.Generator,
 ) -> Forecast:
-    """The mean forecast of some groups; every group gets more judgements in proportion to those it has."""
+    """The mean forecast of some groups, assuming that each gets further judgements in proportion to those it has."""
     project, taste = snapshot.project, fitted.model.item_components_.T
     policy = forecast_policy(project)
     curves = []
@@ -133,9 +133,9 @@ def forecast_policy(project: Project) -> Purpose | None:
 
 
 def pause_if_certain(snapshot: ModelSnapshot) -> bool:
-    """Pause an open study whose owner wants it, when its last versions have reached the target.
+    """Pause an open study if its owner has enabled this and its last versions have reached the target.
 
-    The wish is then fulfilled and switched off, so that a study that is opened again stays open.
+    The setting is then switched off, so that a study that is opened again stays open.
     """
     project = Project.objects.get(pk=snapshot.project_id)
     if not project.stop_pauses or project.state != Project.State.OPEN or not is_certain(project, snapshot.number):
@@ -146,7 +146,7 @@ def pause_if_certain(snapshot: ModelSnapshot) -> bool:
 
 
 def is_certain(project: Project, number: int) -> bool:
-    """Whether this version and those before it have reached the target for the study's current k."""
+    """Whether this version and the one before it have reached the target for the study's current k."""
     versions = ModelSnapshot.objects.filter(project=project, number__lte=number).order_by("-number")[:IN_A_ROW]
     found = [Assessment.load(version) for version in versions]
     return len(found) == IN_A_ROW and all(

@@ -1,8 +1,8 @@
-"""When to stop: how certain the top k and the order are, and how many more judgements would make them so.
+"""When to stop: how certain the top k and the order are, and how many more judgements a target certainty would need.
 
-Arrays in, numbers out. `certainty` is of the current posterior. `forecast` moves it forward: more answers, chosen by
-the study's policy, lower the covariance from S to S' and scatter the mean by S - S', so the probability that the top k
-of the later mean are the true ones is that of samples of both.
+Arrays in, numbers out. `certainty` describes the current posterior. `forecast` moves it forward: more answers, chosen
+by the study's policy, lower the covariance from S to S' and scatter the mean by S - S'. Sampling both gives the
+probability that the top k of the later mean are the true ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FACTOR = 20  # a forecast ends at this many times the judgements so far
 
 @dataclass(frozen=True, eq=False)
 class Certainty:
-    """Probability that the top k of the ranking are the right ones, and the expected Kendall tau to the true order.
+    """The probability that the ranking's top k is correct, and the expected Kendall's tau with the true order.
 
     `by_cut` has the probability for every k from 1 to N - 1.
     """
@@ -41,7 +41,7 @@ def certainty(posterior: OrderPosterior, top_k: int, rng: np.random.Generator) -
 
 
 def cut_probabilities(posterior: OrderPosterior, rng: np.random.Generator) -> Floats:
-    """For each k from 1 to N - 1 the share of posterior samples whose top k are those of the mean."""
+    """For each k from 1 to N - 1, the share of posterior samples whose top k are those of the mean."""
     order = np.argsort(-posterior.mean, kind="stable")
     samples = posterior.sample(SAMPLES, rng)[:, order]
     lowest_above = np.minimum.accumulate(samples, axis=1)[:, :-1]
@@ -67,13 +67,13 @@ def top_mask(scores: Floats, top_k: int) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Expected probability of a right top k after so many more judgements; the first point is now."""
+    """The expected probability of a correct top k after so many more judgements; the first point is now."""
 
     judgements: Ints
     probability: Floats
 
     def needed(self, target: float) -> int | None:
-        """Judgements until the target, between two points by interpolation; None if the forecast ends before."""
+        """The judgements needed to reach the target, interpolated; None if the forecast ends before that."""
         reached = np.flatnonzero(self.probability >= target)
         if not len(reached):
             return None
@@ -95,9 +95,9 @@ def forecast(
     rng: np.random.Generator,
     taste: Floats | None = None,
 ) -> Forecast:
-    """Follow the policy (None: random pairs) for up to MAX_FACTOR times the judgements so far."""
+    """Forecast the probability under the policy (None: random pairs), up to MAX_FACTOR times the judgements so far."""
     kept = candidates(posterior, top_k)
-    share = len(kept) / len(posterior)  # of the judgements that are about the candidates
+    share = len(kept) / len(posterior)  # share of the judgements that are about the candidates
     now = posterior.take(kept)
     taste = None if taste is None else taste[kept]
     counts, probabilities = [0], [float(cut_probabilities(now, rng)[top_k - 1])]
@@ -113,7 +113,7 @@ def forecast(
 
 
 def candidates(posterior: OrderPosterior, top_k: int) -> Ints:
-    """The items nearest to the boundary of the top k, by their distance in standard deviations; at least the top k."""
+    """The items at the top and those nearest to the boundary of the top k, by distance in standard deviations."""
     if len(posterior) <= MAX_CANDIDATES:
         return np.arange(len(posterior))
     order = np.argsort(-posterior.mean, kind="stable")
@@ -132,7 +132,7 @@ def _after_judgements(
     taste: Floats | None,
     rng: np.random.Generator,
 ) -> OrderPosterior:
-    """The posterior after `count` more answers: each pair's precision counts as often as it is answered."""
+    """The posterior after `count` more answers; each pair's precision is multiplied by the number of its answers."""
     question = PairQuestion(policy or "order", top_k, taste=taste)
     precision = pair_gains(posterior, question, rng)[1]
     first, second = np.triu_indices(len(posterior), 1)

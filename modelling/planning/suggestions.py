@@ -23,18 +23,18 @@ log = logging.getLogger("concord.suggestions")
 
 MAX_ROWS = 1000
 LEAST_ROWS = 100
-MAX_ITEMS = 1500  # of a group; a larger one is sampled, differently in each version
-MAX_PERSONAL = 40  # workers who get suggestions of their own, those who judge now
+MAX_ITEMS = 1500  # in a group; a larger one is sampled, differently in each version
+MAX_PERSONAL = 40  # workers who get suggestions of their own: those who are judging now
 PERSONAL_ITEMS, PERSONAL_ROWS = 120, 15
 MAX_COUNTED = 200_000  # judgements; in a larger study only pair selection looks for free slots
 Purpose = Project.Suggestions
 
 
 def refresh_suggestions(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
-    """Replace the study's suggestions by those of its newest version; return how many there are.
+    """Replace the study's suggestions with those of this version; return how many were computed.
 
-    Nothing happens if the study wants none, or if another version has been published in the meantime. Suggestions
-    are a service: if they fail, the version stands, and pair selection continues with the old ones.
+    They are not stored if another version has been published in the meantime. Return 0 if suggestions are switched off
+    or computing them fails; a failure is logged, and pair selection continues with the old suggestions.
     """
     project = snapshot.project
     purpose = Project.objects.values_list("suggestions", flat=True).get(pk=project.pk)
@@ -42,7 +42,7 @@ def refresh_suggestions(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
         return 0
     try:
         rows = list(build_suggestions(snapshot, fitted, Purpose(purpose)))
-    except Exception:  # log any error: the version stands without suggestions
+    except Exception:  # log any error: the version is kept without suggestions
         log.exception("no suggestions", extra={"project": project.slug, "snapshot": snapshot.number})
         return 0
     if UpdateState.objects.filter(project=project, current=snapshot).exists():
@@ -51,7 +51,7 @@ def refresh_suggestions(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
 
 
 def build_suggestions(snapshot: ModelSnapshot, fitted: FittedModel, purpose: Purpose) -> Iterator[Suggestion]:
-    """Unsaved rows for everyone, and for the workers who judge now if the purpose is personal."""
+    """Unsaved suggestions for everyone and, if the purpose is personal, for each worker who is judging now."""
     project, rng = snapshot.project, np.random.default_rng([snapshot.seed, snapshot.number])
     groups, reading = list(sampled_groups(fitted, project, rng)), reading_time(project)
     full, total = full_pairs(project), sum(len(group) for group in groups)
@@ -76,14 +76,14 @@ def build_suggestions(snapshot: ModelSnapshot, fitted: FittedModel, purpose: Pur
 
 
 def sampled_groups(fitted: FittedModel, project: Project, rng: np.random.Generator) -> Iterator[PairGroup]:
-    """The groups of the study, the very large ones sampled."""
+    """The study's groups; of a very large one, a random sample of its items."""
     for group in pair_groups(fitted, project):
         large = len(group) > MAX_ITEMS
         yield group.take(np.sort(rng.permutation(len(group))[:MAX_ITEMS])) if large else group
 
 
 def full_pairs(project: Project) -> set[tuple[int, int]]:
-    """The pairs of which no design has a free slot; none for very large studies."""
+    """The pairs for which no design has a free slot; empty for a very large study."""
     slots = project.redundancy * len(list_designs(project))
     issued = Assignment.objects.filter(project=project, slot__isnull=False)
     if issued.count() > MAX_COUNTED:
@@ -104,7 +104,7 @@ def blocked_pairs(group: PairGroup, full: set[tuple[int, int]]) -> Mask | None:
 
 
 def judging_now(project: Project) -> list[int]:
-    """Primary keys of the active workers with open leases, those who got them last first."""
+    """Primary keys of the active workers with open leases, the newest lease first."""
     leases = Assignment.objects.filter(project=project, closed_at=None, worker__state=Worker.State.ACTIVE)
     workers = leases.order_by("-pk").values_list("worker", flat=True)[: 20 * MAX_PERSONAL]
     return list(dict.fromkeys(workers))[:MAX_PERSONAL]
@@ -143,7 +143,7 @@ def personal_posterior(fitted: FittedModel, user: Ints, items: Ints) -> OrderPos
 
 
 def _rows(project: Project, group: PairGroup, found: SuggestedPairs, worker: int | None = None) -> Iterator[Suggestion]:
-    """Rows with the gain per second relative to that of a random pair."""
+    """Unsaved suggestions, each with its gain per second relative to a random pair."""
     a, b = group.ids[found.a], group.ids[found.b]
     gains = found.gain / found.random_gain if found.random_gain > 0 else found.gain
     for lo, hi, gain in zip(np.minimum(a, b).tolist(), np.maximum(a, b).tolist(), gains.tolist(), strict=True):

@@ -1,1 +1,1 @@
-"""The background process: leases, the loop, one update, and queued jobs."""
+"""The background process: leases, the loop, one update, queued jobs and webhooks."""

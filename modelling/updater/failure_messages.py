@@ -30,7 +30,9 @@ NOT_FINITE = gettext_noop(
     "The fit gave scores that are not finite numbers. Check the items' numeric columns for extreme values. "
     "The last good version is shown."
 )
-DATABASE = gettext_noop("The database rejected the new version. Concord tries again. The last good version is shown.")
+DATABASE = gettext_noop(
+    "The database rejected the new version. Concord will try again. The last good version is shown."
+)
 UNEXPECTED = gettext_noop(
     "The model could not be updated; the server's log has the details. Concord tries again at growing intervals. "
     "The last good version is shown."
@@ -61,21 +63,21 @@ def failure_message(error: BaseException) -> str:
 
 
 def memory_limit() -> int:
-    """Bytes that this process may use: its resource limit, or all of the machine's memory."""
+    """Bytes that this process may use: its resource limit or the machine's memory, whichever is less."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return machine if limit == resource.RLIM_INFINITY else min(limit, machine)
 
 
 def translate_message(message: str) -> str:
-    """A stored message in the reader's language, with the number it contains."""
+    """Translate a stored message into the reader's language, keeping the number it may contain."""
     if found := OUT_OF_MEMORY_PATTERN.fullmatch(message):
         return gettext(OUT_OF_MEMORY) % {"most": found[1]}
     return gettext(message) if message else ""
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, also while loading a library or mapping a file, which raise other exceptions."""
+    """Whether memory ran out, even while loading a library or mapping a file, which raise other exceptions."""
     if isinstance(error, ImportError):
         return any(text in str(error) for text in LOADER_MEMORY_ERRORS)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

@@ -17,7 +17,7 @@ J = TypeVar("J", bound=Job)
 
 
 def claim_job(kind: type[J], owner: str, is_ready: Callable[[J], bool] = lambda job: True) -> J | None:
-    """Lease the oldest unfinished job of this kind that is ready."""
+    """Lease the oldest unfinished job of this kind that is ready; None if there is none."""
     unfinished = kind._default_manager.filter(state__in=[State.WAITING, State.RUNNING])
     for job in unfinished.filter(leases.free_leases()).select_related("project").order_by("requested_at", "pk"):
         if is_ready(job) and leases.claim(unfinished, job, owner, state=State.RUNNING):

@@ -1,7 +1,7 @@
 """Leases on rows: claimed by a conditional UPDATE, extended while work goes on, and required for every write.
 
-The one mechanism behind updates, jobs and webhook deliveries. A killed process stops extending its lease; once that has
-expired another process can claim the row, and from then on the first one can no longer write to it.
+Updates, jobs and webhook deliveries all use this mechanism. A killed process stops extending its lease; once that has
+expired, another process can claim the row, and from then on the first one can no longer write to it.
 """
 
 import os
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=LeasedRow)
 
 
 class LeaseLost(Exception):
-    """Another process holds the lease now; the result of this one is discarded."""
+    """The lease was released or taken over by another process; this process's result is discarded."""
 
 
 def claim(rows: QuerySet[R], row: R, owner: str, **fields: Any) -> bool:
@@ -66,7 +66,7 @@ def release(row: LeasedRow, *conditions: Q, **fields: Any) -> None:
 
 
 def expire(row: LeasedRow) -> None:
-    """Let others claim the row at once, as if the lease had run out; does nothing if this owner has released it."""
+    """Let others claim the row at once, as if the lease had run out; do nothing if its owner has released it."""
     held = type(row)._default_manager.filter(pk=row.pk, owner=row.owner, lease_until__isnull=False)
     held.update(lease_until=timezone.now() - timedelta(seconds=1))
 
@@ -75,8 +75,9 @@ def expire(row: LeasedRow) -> None:
 def extending(row: LeasedRow) -> Iterator[None]:
     """Extend a lease, and record that this updater is alive, every few seconds from a thread while the block runs.
 
-    No step of the work has to remember it. A lost lease ends only the thread: the next write of the block notices the
-    loss itself. Inside a transaction nothing is extended, because the lease is not yet visible to other connections.
+    The work inside the block need not extend the lease itself. A lost lease ends only the thread; the block notices
+    the loss at its next write. Inside a transaction nothing is extended, because other connections cannot see the
+    lease yet.
     """
     if connection.in_atomic_block:
         yield
@@ -108,7 +109,7 @@ def _expiry(row: LeasedRow) -> datetime:
 
 
 def process_owner() -> str:
-    """The owner name of this process: where its pid is valid, its pid, and a random id that no other process has."""
+    """The owner name of this process: its pid, a random id, and a digest that identifies its pid namespace."""
     return _owner_of(os.getpid())
 
 
@@ -119,7 +120,7 @@ def _owner_of(pid: int) -> str:
 
 @cache
 def _pid_namespace() -> str:
-    """A digest of this boot, container and host name. Containers may share a host name and number pids alike."""
+    """A digest of this boot, container and host name; containers may share a host name and use the same pids."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # only Linux has these files
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))

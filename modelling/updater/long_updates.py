@@ -1,8 +1,8 @@
-"""Updates that take long run in a child process, so that other projects never wait for them.
+"""Run long updates in a child process, so that other projects never wait for them.
 
-The updater claims the project, starts the child under the same lease and extends that lease while the child lives, also
-while the child is inside one long call to LAPACK. A killed child leaves an expired lease, like any killed updater, and
-its memory goes back to the system. A child ends when its parent does.
+The updater claims the project, starts the child under the same lease and extends that lease while the child lives, even
+while the child is inside one long call to LAPACK. A killed child's lease is expired, and its memory is returned to the
+system. A child ends when its parent does.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ from modelling.updater import leases
 from modelling.updater.update import can_step
 from modelling.updater.update_state import claim_project
 
-LONG_SECONDS = 5.0  # of CPU time: on a busy machine even short updates take long
+LONG_SECONDS = 5.0  # of CPU time, because on a busy machine even short updates take a long time
 FIT_EVENTS, FIT_ITEMS = 20_000, 500  # larger studies are fitted from scratch in the child
 STEP_ITEMS = 2000  # until a step has been measured, larger studies are updated in the child
 Kind = ModelSnapshot.Kind
@@ -44,14 +44,14 @@ class LongUpdates:
         return state is not None
 
     def start(self, row: LeasedRow, project: Project, *flags: str) -> None:
-        """Work on a leased row of this project in a child process."""
+        """Start a child process that works on a leased row of this project."""
         arguments = ("--project", project.slug, "--lease", row.owner, *flags)
         self._thread = Thread(target=run_child, args=(row, arguments), daemon=True)
         self._thread.start()
 
 
 def run_child(row: LeasedRow, arguments: tuple[str, ...]) -> None:
-    """Run `update_models` in a child process and extend the lease until it ends."""
+    """Run `update_models` in a child process and extend the lease until it ends; expire the lease if it fails."""
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "update_models", "--with-parent", "--nice", "0"]
     try:
         with (
@@ -59,13 +59,13 @@ def run_child(row: LeasedRow, arguments: tuple[str, ...]) -> None:
             subprocess.Popen([*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child,  # noqa: S603
         ):
             if child.wait():
-                leases.expire(row)  # it was killed
+                leases.expire(row)  # the child was killed
     finally:
         connection.close()
 
 
 def takes_long(state: UpdateState) -> bool:
-    """Whether the next update of this project is expected to take long: by the last one like it, or by its size."""
+    """Whether the project's next update is expected to take long, judging by the last one like it or by its size."""
     parent, read = state.current, get_read_point(state.project)
     try:
         model_settings = ModelSettings.from_dict(state.project.model_settings)
@@ -87,7 +87,7 @@ def fit_takes_long(project: Project) -> bool:
 
 
 def _took_long(snapshot: ModelSnapshot) -> bool:
-    """Whether the update took long. Versions of earlier releases have wall-clock seconds only."""
+    """Whether a version's update took long; versions of earlier releases have wall-clock seconds only."""
     return float(snapshot.diagnostics.get("cpu_seconds", snapshot.seconds)) > LONG_SECONDS
 
 

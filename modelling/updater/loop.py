@@ -12,12 +12,13 @@ from modelling.models import ModelSnapshot
 from modelling.updater.long_updates import LongUpdates, takes_long
 from modelling.updater.project_removal import remove_one
 from modelling.updater.settings_search import search_one
+from modelling.updater.simulations import simulate_one
 from modelling.updater.update import update_one
 from modelling.updater.update_state import ReportProgress
-from modelling.webhooks.delivery import deliver_one
+from modelling.updater.webhooks.delivery import deliver_one
 
 MAINTENANCE_SECONDS = 3600.0
-_last_maintenance = 0.0  # of this process, by the monotonic clock
+_last_maintenance = 0.0  # when this process last ran it, by the monotonic clock
 
 
 class LoopResult(NamedTuple):
@@ -26,9 +27,9 @@ class LoopResult(NamedTuple):
 
 
 def run_once(owner: str, report: ReportProgress | None = None, long_updates: LongUpdates | None = None) -> LoopResult:
-    """Update one project, deliver a message, remove deleted rows, continue an import; if nothing was due, run a job.
+    """Run one pass: an update, a webhook delivery, a batch of removals and imports; a job only if none of them was due.
 
-    With `long_updates` a child process does what takes long, and this process only what is short.
+    With `long_updates`, long updates and searches run in a child process and only short ones in this process.
     """
     run_maintenance()
     if long_updates is not None and long_updates.start_next(owner):
@@ -41,11 +42,12 @@ def run_once(owner: str, report: ReportProgress | None = None, long_updates: Lon
     helped = [deliver_one(owner), remove_one(), continue_imports()]
     if version is not None or any(helped):
         return LoopResult(version, True)
-    return LoopResult(None, run_export_job(owner, update) or search_one(owner, long_updates))
+    job_done = run_export_job(owner, update) or simulate_one(owner, update) or search_one(owner, long_updates)
+    return LoopResult(None, job_done)
 
 
 def run_maintenance() -> None:
-    """Erase what has reached the end of its retention period, once an hour per process."""
+    """Erase data whose retention period has ended; each process does so at most once an hour."""
     global _last_maintenance
     if _last_maintenance and time.monotonic() - _last_maintenance < MAINTENANCE_SECONDS:
         return

@@ -1,7 +1,7 @@
 """Remove the rows of deleted projects in the background, a few hundred at a time, to hold locks only briefly.
 
-What is left to do is read from rows: a tombstone without `removed_at`. After a crash the next pass continues; two
-updaters at once delete the same rows, which does no harm.
+A tombstone without `removed_at` marks a project that is not fully removed, so after a crash the next pass continues.
+Two updaters may try to delete the same rows, which does no harm.
 """
 
 import logging
@@ -39,6 +39,7 @@ from modelling.models import (
     ScoreboardEntry,
     SnapshotArrays,
     UpdateState,
+    WorkerAssessment,
     WorkerPosterior,
 )
 
@@ -48,7 +49,7 @@ BATCH = 500
 
 
 def remove_one() -> bool:
-    """Delete a batch of rows of one deleted project; False if there is nothing to do or it failed."""
+    """Delete a batch of rows of one deleted project; return False if there is nothing to do or it failed."""
     tombstone = Tombstone.objects.filter(removed_at=None).order_by("pk").first()
     if tombstone is None:
         return False
@@ -77,10 +78,11 @@ def _remove_batch(tombstone: Tombstone) -> bool:
 
 
 def _rows_in_order(project: Project) -> Iterator[QuerySet[Any]]:
-    """Return the tables that may be large, in an order in which no deletion violates a foreign key."""
+    """Yield the project's rows in the tables that may be large, in an order that violates no foreign key."""
     yield UpdateState.objects.filter(project=project)  # first, so that a running update loses its lease
     yield ConsensusScore.objects.filter(snapshot__project=project)
     yield ScoreboardEntry.objects.filter(snapshot__project=project)
+    yield WorkerAssessment.objects.filter(snapshot__project=project)
     yield SnapshotArrays.objects.filter(project=project)
     yield WorkerPosterior.objects.filter(project=project)
     yield ModelSnapshot.objects.filter(project=project)

@@ -1,4 +1,4 @@
-"""The settings search: cross-validate a short list of model settings on groups of items, in the background.
+"""The settings search: cross-validate a short list of candidate model settings in the background.
 
 A search is a job. Each time the updater claims it, it evaluates one candidate, stores the result and releases the
 lease, so that updates never wait for more than one candidate, and a killed search continues where it stopped.
@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from annotation.models import Project, User
 from annotation.services import audit
+from modelling.crowdgppl import PairwiseLabels, WeightedSum
 from modelling.models import SettingsSearch
 from modelling.training.evaluation.held_out import assign_groups, group_splits
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
+from modelling.training.executors import get_executor
+from modelling.training.features.sentences import has_sentence_vectors
 from modelling.training.features.text import TextFeatures
 from modelling.training.fit import build_estimator, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
@@ -29,6 +32,7 @@ from modelling.training.settings import (
     NEAR,
     NONE,
     NUMERIC,
+    SENTENCES,
     SURFACE,
     TEXTS,
     VECTORS,
@@ -50,6 +54,7 @@ COMPONENTS = {
 }
 KERNEL_NAMES = {
     TEXTS: gettext_noop("similarity by texts"),
+    SENTENCES: gettext_noop("similarity by texts and whole sentences"),
     NEAR: gettext_noop("similarity by texts of nearly the same form"),
     SURFACE: gettext_noop("similarity by form only"),
     VECTORS: gettext_noop("similarity by word vectors only"),
@@ -93,6 +98,11 @@ class SearchData:
     groups: NDArray[np.int64]
     description: str
 
+    def has_block(self, name: str) -> bool:
+        """Whether the items have this block of features."""
+        start, stop = self.blocks.get(name, (0, 0))
+        return stop > start
+
 
 def request_search(*, project: Project, user: User | None) -> bool:
     """Queue a search; False if one is already waiting or running."""
@@ -106,7 +116,7 @@ def request_search(*, project: Project, user: User | None) -> bool:
 
 
 def get_candidate_settings(project: Project, name: str) -> ModelSettings | None:
-    """The settings of a candidate of the project's last finished search."""
+    """The settings of a named candidate in the project's last finished search; None if there is no such candidate."""
     last = SettingsSearch.objects.filter(project=project, state=State.DONE).first()
     rows = [row for row in last.table if row["name"] == name] if last else []
     return ModelSettings.from_dict(rows[0]["settings"]) if rows else None
@@ -164,13 +174,13 @@ def _evaluate_next(search: SettingsSearch) -> None:
 
 @lru_cache(maxsize=1)
 def load_search_data(search_pk: int, requested_at: datetime, inputs_revision: int) -> SearchData:
-    """The judgements and features of a search, cached until an argument changes (erasure changes the revision)."""
+    """A search's judgements and features, cached until an argument changes (erasure changes the revision)."""
     project = SettingsSearch.objects.select_related("project").get(pk=search_pk, requested_at=requested_at).project
     inputs = read_inputs(project)
     if not len(inputs.labels):
         raise NotEnoughJudgements
     texts, numbers = [item.text for item in inputs.items], numeric_columns(inputs)
-    features = TextFeatures().fit(texts, numeric=numbers)
+    features = TextFeatures(has_sentence_vectors()).fit(texts, numeric=numbers)
     groups, description = split_items(inputs)
     X_items = features.transform(texts, numeric=numbers)
     return SearchData(inputs, dict(features.blocks), X_items, groups, description)
@@ -185,10 +195,10 @@ def split_items(inputs: Inputs) -> tuple[NDArray[np.int64], str]:
 
 
 def build_candidates(current: ModelSettings, data: SearchData) -> Iterator[SettingsCandidate]:
-    """The current settings, and variations of the kernel and of the number of components."""
+    """The current settings, and variants with another kernel or number of components."""
     yield SettingsCandidate(gettext_noop("current settings"), current)
     for kernel, name in KERNEL_NAMES.items():
-        has_columns = kernel != NUMERIC or numeric_columns(data.inputs) is not None
+        has_columns = kernel not in (NUMERIC, SENTENCES) or data.has_block(kernel)
         if kernel != current.kernel and has_columns:
             yield SettingsCandidate(name, replace(current, kernel=kernel))
     for count, name in COMPONENTS.items():
@@ -197,22 +207,33 @@ def build_candidates(current: ModelSettings, data: SearchData) -> Iterator[Setti
 
 
 def evaluate_candidate(candidate: SettingsCandidate, data: SearchData) -> list[LabelMetrics]:
-    """The metrics of a candidate on the labels of each held-out part."""
-    labels, kernel = data.inputs.labels, item_kernel(candidate.settings.kernel, data.blocks)
+    """A candidate's metrics on the labels of each held-out part."""
+    labels, kernel, executor = data.inputs.labels, item_kernel(candidate.settings.kernel, data.blocks), get_executor()
+    splits = group_splits(labels, assign_groups(data.groups, labels, FOLDS))
+    folds = ((labels.take(split.train), labels.take(split.test)) for split in splits)
     sizes = {"n_items": len(data.inputs.items), "n_users": len(data.inputs.workers)}
-    parts = []
-    for split in group_splits(labels, assign_groups(data.groups, labels, FOLDS)):
-        model = build_estimator(candidate.settings, kernel)
-        model.fit(labels.take(split.train), X_items=data.X_items if kernel else None, **sizes)
-        test = labels.take(split.test)
-        parts.append(label_metrics(model.predict_proba(test.u, test.a, test.b), test.y))
+    X_items = executor.share(data.X_items if kernel else None)
+    parts = list(executor.stream(evaluate_fold, folds, X_items, candidate.settings, kernel, sizes))
     if not parts:
         raise NotEnoughJudgements
     return parts
 
 
+def evaluate_fold(
+    fold: tuple[PairwiseLabels, PairwiseLabels],
+    X_items: NDArray[np.float64] | None,
+    settings: ModelSettings,
+    kernel: WeightedSum | None,
+    sizes: dict[str, int],
+) -> LabelMetrics:
+    """Fit to a fold's training labels and score the predictions of its test labels."""
+    train, test = fold
+    model = build_estimator(settings, kernel).fit(train, X_items=X_items, **sizes)
+    return label_metrics(model.predict_proba(test.u, test.a, test.b), test.y)
+
+
 def candidate_row(candidate: SettingsCandidate, parts: list[LabelMetrics]) -> dict[str, Any]:
-    """A row of the stored table."""
+    """One candidate's result, as stored with the search."""
     correct = np.concatenate([part.correct[part.decided] for part in parts])
     return {
         "name": candidate.name,

@@ -1,4 +1,4 @@
-"""What a web process or an updater does once, when it starts."""
+"""Preparations that a web process or an updater makes once, when it starts."""
 
 import gc
 import logging

@@ -1,6 +1,6 @@
 """The updater as a Celery task, for several machines.
 
-Hints may be lost, duplicated or late: what needs an update is computed from rows, and a periodic sweep finds the rest.
+Hints may be lost, duplicated or late: due updates are computed from rows, and a periodic sweep finds those missed.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ def bring_up_to_date() -> int:
 
 @cache
 def long_updates() -> LongUpdates:
-    """The child process of this worker process, which goes on when the task that started it ends."""
+    """This worker process's child process, which continues when the task that started it ends."""
     from modelling.updater.long_updates import LongUpdates
 
     return LongUpdates()
 
 
 def wake_updater(project_id: int) -> None:
-    """Send a hint that a judgement was committed. Neither fails nor blocks."""
+    """Send a hint that a judgement was committed, without failing or blocking."""
     if not _pending.is_set():
         _pending.set()
         _sender.submit(_send)
 
 
 def _send() -> None:
-    """Send one hint for all judgements stored until now. The pause comes first, so that the last one is covered."""
+    """Send one hint for all judgements stored so far; the pause comes first, so that judgements during it count too."""
     time.sleep(HINT_SECONDS)
     _pending.clear()
     queue: Celery = import_string(settings.TASK_QUEUE)
     try:
         queue.send_task(TASK, expires=HINT_EXPIRES, retry=False)
-    except Exception as error:  # a lost hint is no failure: the sweep runs every few seconds
+    except Exception as error:  # a lost hint does no harm: the sweep runs every few seconds
         log.warning("no hint could be sent: %s", type(error).__name__)

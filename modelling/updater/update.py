@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from annotation.models import Project
 from annotation.storage import fault_injection
+from modelling.findings.workers.versions import assess_version
 from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
 from modelling.planning.live_gain import measure_new_pairs
 from modelling.planning.stop_rule import assess, pause_if_certain
@@ -66,7 +67,7 @@ def update_one(
     report: ReportProgress | None = None,
     accept: Callable[[UpdateState], bool] = lambda state: True,
 ) -> ModelSnapshot | None:
-    """Update one accepted project that needs it; None if there is none or the update failed."""
+    """Update one project that is due and accepted; return None if there is none or the update failed."""
     state = claim_project(owner, only, accept)
     return None if state is None else update_claimed(state, report)
 
@@ -86,7 +87,7 @@ def update_claimed(state: UpdateState, report: ReportProgress | None = None) -> 
 def update_project(state: UpdateState, report: ReportProgress | None = None) -> ModelSnapshot | None:
     """Read the judgements, fit outside any transaction, and publish the result.
 
-    If there is too little to learn from, only the position in the log is stored.
+    With too few items or no labels, store the position in the log and a message, and leave no current version.
     """
     project, timer, progress = state.project, StageTimer(), ProgressReporter(state, report=report)
     read = get_read_point(project)
@@ -125,6 +126,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     fault_injection.maybe_fail("after_publish")
     refresh_suggestions(snapshot, trained.fitted)
     pause_if_certain(snapshot)
+    assess_version(snapshot, trained.fitted)
     cache_training_state(snapshot, trained)
     clean_up_versions(project)
     return snapshot
@@ -137,9 +139,9 @@ def step_from(
     timer: "StageTimer",
     progress: ProgressReporter,
 ) -> tuple[tuple[InputDelta, TrainingState] | None, dict[str, MetricSums], dict[str, Any]]:
-    """What changed since the parent version and the state after a step; None if a refit is needed.
+    """Return the changes since the parent version with the state after a step, or None if a refit is needed.
 
-    Also how well the parent predicted the new labels, and how much their pairs taught by policy.
+    Also return how well the parent predicted the new labels, and how much the pairs of each policy taught.
     """
     known, predictions, pairing = load_training_state(parent), dict[str, MetricSums](), dict[str, Any]()
     if parent is None or known is None:
@@ -158,7 +160,7 @@ def step_from(
 
 
 class StageTimer:
-    """Seconds spent in each stage of an update, for the page of its version."""
+    """Measures the seconds spent in each stage of an update, for the version's page."""
 
     def __init__(self) -> None:
         self.last, self.cpu_start = time.perf_counter(), time.process_time()
@@ -174,7 +176,7 @@ class StageTimer:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds of this process since the start: unlike the stages, the same on a busy machine."""
+        """CPU seconds of this process since the start; unlike the stages' seconds, not inflated by a busy machine."""
         return round(time.process_time() - self.cpu_start, 3)
 
 
@@ -191,7 +193,7 @@ def load_training_state(parent: ModelSnapshot | None) -> TrainingState | None:
 
 
 def cache_training_state(snapshot: ModelSnapshot, trained: TrainingState) -> None:
-    """Keep the state in memory, so that the project's next update need not read the arrays."""
+    """Keep the state in memory, so that the project's next update need not read the arrays, and log the publication."""
     _cache[snapshot.checksum] = trained
     while len(_cache) > CACHED_STATES:
         del _cache[next(iter(_cache))]
@@ -200,7 +202,7 @@ def cache_training_state(snapshot: ModelSnapshot, trained: TrainingState) -> Non
 
 
 def can_step(parent: ModelSnapshot, read: ReadPoint, included: int, settings: ModelSettings) -> bool:
-    """Whether only judgements are new, and their number is still near that of the last refit."""
+    """Whether only judgements are new, and their total is still close to that of the last refit."""
     same = (parent.inputs_revision, parent.settings, parent.code_version)
     if same != (read.inputs_revision, settings.as_dict(), CODE_VERSION) or read.sequence == parent.last_sequence:
         return False

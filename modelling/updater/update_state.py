@@ -1,4 +1,4 @@
-"""The UpdateState row of a project: when an update is due, which process runs it, its progress and its result.
+"""A project's UpdateState row: when an update is due, which process runs it, its progress and its result.
 
 Whether an update is due is computed from rows, never from a queue.
 """
@@ -37,9 +37,9 @@ Condition = UpdateState.Condition
 def claim_project(
     owner: str, only: Project | None = None, accept: Callable[[UpdateState], bool] = lambda state: True
 ) -> UpdateState | None:
-    """Lease the project that is due, is accepted and has the oldest version.
+    """Lease the project with the oldest version among those that are due and accepted.
 
-    A project named by `only` is updated at once: without waiting for a full batch or for the pause after a failure.
+    The project `only` is due at once, without waiting for a full batch or for the pause after a failure.
     """
     patience = PATIENCE if only is None else timedelta(0)
     for state in _claimable_states(only).order_by(F("current__created_at").asc(nulls_first=True), "pk"):
@@ -76,7 +76,7 @@ def create_missing_states() -> None:
 
 
 def _pauses_after_kills(state: UpdateState) -> bool:
-    """Pause a project whose updates were killed several times in a row: their leases expired without a release."""
+    """Pause a project whose updates were killed several times in a row, and return whether it was paused."""
     if not state.owner or state.attempts < MAX_FAILURES:
         return False
     with suppress(leases.LeaseLost):
@@ -94,7 +94,7 @@ def _pauses_after_kills(state: UpdateState) -> bool:
 
 
 def needs_update(state: UpdateState, patience: timedelta) -> bool:
-    """Whether a batch of events is full or has waited long enough, inputs have changed, or the code is newer."""
+    """Whether a batch of events is full or has waited long enough, or the inputs or the code version have changed."""
     latest = get_read_point(state.project)
     if state.current and state.current.code_version != CODE_VERSION:
         return True
@@ -115,13 +115,13 @@ def _oldest_new_event(state: UpdateState) -> datetime:
 
 
 def finish_update(state: UpdateState, read: ReadPoint, current: ModelSnapshot | None, message: str = "") -> None:
-    """Move the pointer to the current version forward and release the lease.
+    """Set the current version and the position in the log, and release the lease.
 
-    Where no judgements are left there is no current version either: pages must not show what was removed from a study.
+    If no judgements are left there is no current version: pages must not show what was removed from a study.
     """
     leases.release(
         state,
-        Q(done_sequence__lte=read.sequence),  # the pointer never moves backwards
+        Q(done_sequence__lte=read.sequence),  # the position never moves backwards
         current=current,
         condition=Condition.OK if current else Condition.WAITING,
         message=message,
@@ -148,7 +148,7 @@ def record_failure(state: UpdateState, error: BaseException) -> None:
 
 
 def retry_delay(failures: int) -> timedelta:
-    """Return the pause, which doubles with each failure in a row and is longest from the third on."""
+    """Return the pause, which doubles with each failure in a row and is LONGEST_PAUSE from MAX_FAILURES on."""
     return LONGEST_PAUSE if failures >= MAX_FAILURES else FIRST_PAUSE * 2 ** max(failures, 0)
 
 
@@ -161,19 +161,21 @@ class ProgressReporter:
         self.state, self.clock, self.report_progress = state, clock, report
         self.last = clock()
 
-    def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+    def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0, processes: int = 1) -> None:
         if self.clock() - self.last >= REPORT_SECONDS:
-            self.report(stage, iteration, most, change)
+            self.report(stage, iteration, most, change, processes)
 
-    def report(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+    def report(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0, processes: int = 1) -> None:
         """Store the progress now; raise LeaseLost if another updater has taken over."""
         self.last = self.clock()
-        progress = {
+        progress: dict[str, Any] = {
             "what": STAGES[stage],
             "iteration": iteration,
             "share": round(min(iteration / most, 1.0), 3) if most else 0.0,
             "change": float(f"{change:.3g}") if math.isfinite(change) else 0.0,
         }
+        if processes > 1:
+            progress["processes"] = processes
         leases.write(self.state, progress=progress)
         if self.report_progress:
             detail = f", iteration {iteration}, change {progress['change']:g}" if iteration else ""

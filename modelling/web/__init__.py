@@ -1,1 +1,1 @@
-"""What the model shows over HTTP: views, forms and URLs of its pages, the REST API, live updates over WebSockets."""
+"""The model's web layer: views, forms and URLs of its pages, the REST API, live updates over WebSockets, metrics."""

@@ -22,8 +22,8 @@ from django.db import DatabaseError
 
 from annotation.http.access import Role, has_role
 from annotation.models import Project
-from modelling.dashboards.common.freshness import latest_changes, status_hash
-from modelling.models import ExportJob, Job, SettingsSearch, UpdateState
+from modelling.dashboards.common.freshness import JOBS, latest_changes, status_hash
+from modelling.models import Job, UpdateState
 from modelling.training.versions import get_shown_snapshot
 from modelling.web.metrics import SOCKETS
 
@@ -52,7 +52,7 @@ class Subscription:
 
 
 class Watcher:
-    """Knows the open pages of this process, and polls while there are any."""
+    """Tracks the open pages of this process, and polls for changes while there are any."""
 
     def __init__(self) -> None:
         self.pages: dict[int, set[ProjectConsumer]] = {}
@@ -150,7 +150,7 @@ class ProjectConsumer(AsyncJsonWebsocketConsumer):
         self.notify(first)
 
     def notify(self, state: ProjectState) -> None:
-        """Have this state sent, instead of an earlier one that has not been sent yet."""
+        """Queue this state for sending, in place of an earlier one that has not been sent yet."""
         self.state = state
         self.changed.set()
 
@@ -194,8 +194,9 @@ def get_states(project_ids: list[int]) -> dict[int, ProjectState]:
     states = UpdateState.objects.filter(project__in=project_ids).select_related("current", "pinned")
     state_of = {state.project_id: state for state in states}
     jobs_of: dict[int, list[Job]] = defaultdict(list)
-    for kind in (SettingsSearch, ExportJob):
-        newest = {job.project_id: job for job in kind.objects.filter(project__in=project_ids).order_by("requested_at")}
+    for kind in JOBS:
+        jobs = kind.objects.filter(project__in=project_ids).order_by("requested_at")
+        newest = {job.project_id: job for job in jobs}
         for pk, job in newest.items():
             jobs_of[pk].append(job)
     return {

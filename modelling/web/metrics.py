@@ -1,4 +1,4 @@
-"""Metrics that are read from the database at each scrape: they hold for any number of processes and machines."""
+"""Metrics read from the database at each scrape, so they cover any number of processes and machines."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,14 +12,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from annotation.models import EventHead, Judgement, JudgementImport, Retraction
-from modelling.models import ExportJob, Job, SettingsSearch, UpdaterBeat, UpdateState, WebhookDelivery
+from modelling.models import ExportJob, Job, SettingsSearch, StudySimulation, UpdaterBeat, UpdateState, WebhookDelivery
 
 SOCKETS = Gauge("concord_sockets", "Open live pages.", multiprocess_mode="livesum")
-JOBS: dict[str, type[Job]] = {"export": ExportJob, "settings search": SettingsSearch}
+JOBS: dict[str, type[Job]] = {"export": ExportJob, "settings search": SettingsSearch, "simulation": StudySimulation}
 
 
 class DatabaseCollector(Collector):
-    """Reads a few rows per study. While the database is away, only `concord_database_up` is reported."""
+    """Reads a few rows per study. While the database is unreachable, only `concord_database_up` is reported."""
 
     def collect(self) -> Iterator[Metric]:
         now = timezone.now()
@@ -63,7 +63,7 @@ def studies(now: datetime) -> Iterator[Metric]:
 
 
 def first_waiting_events() -> Iterator[tuple[str, datetime]]:
-    """The time of the event after the last one that each model has learned from."""
+    """Each project's slug with the time of the first event that its model has not learned from yet."""
     for kind in (Judgement, Retraction):
         rows: Any = kind.objects.filter(sequence=F("project__update_state__done_sequence") + 1)
         yield from rows.values_list("project__slug", "created_at")

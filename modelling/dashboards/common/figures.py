@@ -1,7 +1,7 @@
 """Plotly figures as plain data, drawn by static/figures.js.
 
-Colours are names of CSS properties (`--c1`), so that dark pages get dark figures. Every figure has a table with the
-same numbers, its own or one of the page.
+Colours are names of CSS custom properties (`--c1`), so figures follow the page's light or dark theme. Every figure has
+a table with the same numbers: its own, or one that the page already shows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,7 +60,7 @@ def axis(title: str, **options: Any) -> dict[str, Any]:
 
 
 def rank_axis(ranks: Sequence[int]) -> dict[str, Any]:
-    """Axis from the first rank on, with whole-number ticks: by itself plotly would begin at 0 and show halves."""
+    """Axis that starts at the first rank, with whole-number ticks; by default Plotly starts at 0 and shows halves."""
     first, last = ranks[0], ranks[-1]
     step = next(step for step in TICK_STEPS if (last - first) / step < MAX_TICKS)
     return axis(_("Rank"), tick0=first, dtick=step, range=[first - 0.5, last + 0.5])
@@ -72,7 +72,7 @@ def error_bars(half_widths: Iterable[float]) -> dict[str, Any]:
 
 
 def rounded(values: Iterable[float]) -> list[float]:
-    """Round for the page, with NaN as 0: JSON has no NaN."""
+    """Round for display and replace NaN by 0, since JSON has no NaN."""
     return [round(float(value), DIGITS) for value in np.nan_to_num(np.asarray(list(values), dtype=float))]
 
 

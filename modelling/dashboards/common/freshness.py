@@ -1,4 +1,4 @@
-"""Which version pages show, which judgements it lacks, and what the updater is doing."""
+"""The version that pages show, the judgements it lacks, and the state of the updater."""
 
 import json
 from collections.abc import Sequence
@@ -17,12 +17,13 @@ from django.utils.translation import ngettext
 
 from annotation.models import AuditEntry, EventHead, Judgement, Project, Retraction
 from modelling.dashboards.common.warnings import PARTS, ResultWarning, describe_warnings, find_warnings
-from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, UpdateState
+from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, StudySimulation, UpdateState
 from modelling.training.inputs import PREFERENCE
 from modelling.training.versions import get_pinned_snapshot
 from modelling.training.votes import get_votes
 from modelling.updater.failure_messages import translate_message
 
+JOBS = (SettingsSearch, ExportJob, StudySimulation)  # jobs whose progress is shown on pages
 MAX_SHARE = 0.99  # a running fit is never shown as complete
 
 
@@ -34,6 +35,7 @@ class FitProgress:
     share: float | None
     iteration: int | None
     change: float | None
+    processes: int = 1
 
     @classmethod
     def parse(cls, stored: dict[str, Any]) -> "FitProgress | None":
@@ -41,11 +43,12 @@ class FitProgress:
             return None
         share = stored.get("share")
         bounded = None if share is None else min(max(float(share), 0.0), MAX_SHARE)
-        return cls(str(stored.get("what", "")), bounded, stored.get("iteration"), stored.get("change"))
+        processes = int(stored.get("processes", 1))
+        return cls(str(stored.get("what", "")), bounded, stored.get("iteration"), stored.get("change"), processes)
 
     @property
     def percent(self) -> int | None:
-        """None before the first iteration."""
+        """Percentage done; None before the first iteration."""
         return int(100 * self.share) if self.share is not None and self.iteration else None
 
     @property
@@ -162,7 +165,7 @@ class Freshness:
 
     @property
     def pinned_lines(self) -> list[str]:
-        """What pinning means now; empty when no version is pinned."""
+        """Sentences about the pinned version and the newest one; empty if no version is pinned."""
         if not (self.pinned and self.snapshot and self.newest):
             return []
         numbers = {"number": self.snapshot.number, "newest": self.newest.number}
@@ -188,7 +191,7 @@ def _format_count(number: int) -> str:
 
 
 def _format_time(at: datetime | None) -> str:
-    """The time alone for today, otherwise with the date."""
+    """Format a time in UTC, without the date if it is today."""
     if at is None:
         return ""
     at = at.astimezone(UTC)
@@ -198,7 +201,7 @@ def _format_time(at: datetime | None) -> str:
 def get_freshness(project: Project) -> Freshness:
     """The version to show, and what was saved or retracted after it."""
     state = UpdateState.objects.filter(project=project).select_related("current", "pinned").first() or UpdateState()
-    jobs = [kind.objects.filter(project=project).first() for kind in (SettingsSearch, ExportJob)]
+    jobs = [kind.objects.filter(project=project).first() for kind in JOBS]
     pinned = get_pinned_snapshot(state) if state.current else None
     last = pinned.last_sequence if pinned else state.done_sequence
     [(_project, last_event, last_change)] = latest_changes([project.pk])

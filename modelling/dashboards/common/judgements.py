@@ -21,7 +21,7 @@ MIN_PROBABILITY = 1e-12  # keeps the surprisal of every judgement finite
 
 @dataclass(frozen=True, eq=False)
 class WorkerTally:
-    """Counts per worker of a version, by the worker's position in its arrays.
+    """A version's counts per worker, indexed by the worker's position in its arrays.
 
     `agreed` counts decided judgements that the consensus predicts, `self_consistent` those that the worker's own
     scores predict. `timed` counts known response times; `median_ms` and `characters_per_second`, the median speed of
@@ -50,7 +50,7 @@ class WorkerTally:
 
 
 def worker_tally(snapshot: ModelSnapshot) -> WorkerTally:
-    """Count once per version, and again after a person is erased."""
+    """Return a version's worker tally, cached until a worker is erased or another input changes."""
     return _tally(snapshot, snapshot.checksum, get_read_point(snapshot.project).inputs_revision)
 
 

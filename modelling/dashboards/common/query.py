@@ -27,7 +27,7 @@ def get_worker_or_404(project: Project, code: str) -> Worker:
 
 
 def worker_urls(project: Project, codes: Iterable[str]) -> list[str]:
-    """Links to these workers' pages. The URL is resolved once, since a map has thousands of points."""
+    """Links to these workers' pages, built with one `reverse` call because a map has thousands of points."""
     base = reverse("modelling:workers", args=[project.slug])
     return [f"{base}{code}/" for code in codes]
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from modelling.findings.versions import get_tiers
 from modelling.models import ModelSnapshot
 from modelling.training.inputs import get_read_point
 from modelling.training.ranking import TOP
@@ -19,7 +20,7 @@ from modelling.training.snapshots import load_fitted_model, ranked_scores
 from modelling.training.storage.array_store import DamagedArrays
 from modelling.training.votes import get_votes
 
-MAX_SAMPLED = 3000  # items of a list; beyond, pages show its ranks without intervals
+MAX_SAMPLED = 3000  # items in a list; longer lists show ranks without intervals
 STORED = (
     "item_id", "item__group", "mean", "sd", "rank", "rank_low", "rank_high", "top_probability", "polarisation",
     "judgements",
@@ -67,10 +68,10 @@ def _cached_entries(
     votes = get_votes(snapshot)
     stored = [RankedEntry(*row) for row in snapshot.scores.order_by("rank").values_list(*STORED)]
     stored = [replace(each, part=votes.of(each.item_id).part) for each in stored]
-    chosen = [each for each in stored if group in ("", each.group)]
+    chosen, tiers = [each for each in stored if group in ("", each.group)], _find_tiers(snapshot)
     if merged or votes.n_parts <= 1:
         whole = [replace(each, stored=True) for each in stored]
-        return _with_tiers(whole if len(chosen) == len(stored) else _rank_among(snapshot, chosen))
+        return _with_sizes(whole if len(chosen) == len(stored) else _rank_among(snapshot, chosen), tiers)
     parts: dict[int | None, list[RankedEntry]] = defaultdict(list)
     for each in chosen:
         parts[each.part].append(each)
@@ -80,12 +81,13 @@ def _cached_entries(
     ]
     entries: Entries = {}
     for part in sorted(part for part in parts if part is not None):
-        entries |= _with_tiers([replace(each, list_number=part) for each in _rank_among(snapshot, parts[part])])
+        members = [replace(each, list_number=part) for each in _rank_among(snapshot, parts[part])]
+        entries |= _with_sizes(members, tiers)
     return entries | {each.item_id: each for each in unplaced}
 
 
 def has_old_rank_intervals(snapshot: ModelSnapshot, entries: Iterable[RankedEntry]) -> bool:
-    """Whether these entries have the 90 % intervals of ranks that an earlier release stored."""
+    """Whether these entries have the 90% rank intervals that an earlier release stored."""
     return snapshot.has_old_rank_intervals and any(each.stored and each.rank_low is not None for each in entries)
 
 
@@ -109,7 +111,7 @@ def _rank_among(snapshot: ModelSnapshot, members: list[RankedEntry]) -> list[Ran
 
 
 def _without_intervals(members: list[RankedEntry]) -> list[RankedEntry]:
-    """Ranks by the stored scores; without the model's covariance there are no intervals of ranks."""
+    """Rank by the stored scores, without rank intervals, which need the model's covariance."""
     centre = float(np.mean([each.mean for each in members])) if members else 0.0
     return [
         replace(each, mean=each.mean - centre, rank=rank, rank_low=None, rank_high=None, top_probability=None)
@@ -117,24 +119,20 @@ def _without_intervals(members: list[RankedEntry]) -> list[RankedEntry]:
     ]
 
 
-def _with_tiers(members: list[RankedEntry]) -> Entries:
+def _with_sizes(members: list[RankedEntry], tiers: dict[int, int]) -> Entries:
     """Entries by item with tier and list size; lists of ten items or fewer have no probability of the top 10."""
-    tiers, size = compute_tiers([(each.rank_low, each.rank_high) for each in members]), len(members)
+    size = len(members)
     return {
-        each.item_id: replace(each, tier=tier, size=size, top_probability=each.top_probability if size > TOP else None)
-        for each, tier in zip(members, tiers, strict=True)
+        each.item_id: replace(
+            each, tier=tiers.get(each.item_id), size=size, top_probability=each.top_probability if size > TOP else None
+        )
+        for each in members
     }
 
 
-def compute_tiers(intervals: list[tuple[int | None, int | None]]) -> list[int | None]:
-    """Tiers of items, best first: a new one starts where an interval lies entirely below that of the tier's first."""
-    tiers: list[int | None] = []
-    tier, reach = 0, 0
-    for low, high in intervals:
-        if low is None or high is None:
-            tiers.append(None)
-            continue
-        if low > reach or not tier:
-            tier, reach = tier + 1, high
-        tiers.append(tier)
-    return tiers
+def _find_tiers(snapshot: ModelSnapshot) -> dict[int, int]:
+    """The tiers of the claims page; empty if they would take too long to compute or the model data is missing."""
+    try:
+        return get_tiers(snapshot)
+    except DamagedArrays:
+        return {}

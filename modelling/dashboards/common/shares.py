@@ -7,7 +7,7 @@ from modelling.training.reliability import wilson_interval
 
 @dataclass(frozen=True)
 class Share:
-    """`k` of `n`, with the 95 % interval of Wilson."""
+    """`k` of `n`, with its 95% Wilson interval."""
 
     k: int
     n: int
@@ -30,7 +30,7 @@ class Share:
 
     @property
     def differs_from_chance(self) -> bool:
-        """Whether the interval excludes one half, the share of a coin."""
+        """Whether the interval excludes one half, the share expected by chance."""
         return self.low > 0.5 or self.high < 0.5
 
 

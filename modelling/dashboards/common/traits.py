@@ -24,7 +24,7 @@ QUARTILES = (25, 50, 75)
 
 @dataclass(frozen=True)
 class TraitLink:
-    """An answer associated with a component: the difference of its workers from the others, in standard deviations."""
+    """An answer associated with a component: how much its workers differ from the others, in standard deviations."""
 
     trait: str
     answer: str

@@ -14,7 +14,7 @@ from modelling.training.votes import get_votes
 Method = ScoreboardEntry.Method
 MIN_JUDGEMENTS = 5  # per item, on average
 SIMILAR = 0.002  # mean log losses closer than this count as equal
-CONSTANT_LOSS = log(2.0)  # of predicting one half for every judgement
+CONSTANT_LOSS = log(2.0)  # log loss of predicting one half for every judgement
 PARTS = "parts"
 
 
@@ -38,7 +38,7 @@ def find_warnings(snapshot: ModelSnapshot) -> list[ResultWarning]:
 
 
 def describe_warnings(snapshot: ModelSnapshot, warnings: list[ResultWarning]) -> str:
-    """One sentence, empty without warnings."""
+    """Join the warnings in one sentence; empty without warnings."""
     if not warnings:
         return ""
     reasons = "; ".join(each.reason for each in warnings)

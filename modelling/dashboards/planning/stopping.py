@@ -12,10 +12,12 @@ from django.utils.translation import ngettext
 from annotation.models import AuditEntry, Project, Recruitment
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
+from modelling.planning.groups import has_pairs_within_groups
 from modelling.planning.stop_rule import Assessment
+from modelling.training.votes import get_votes
 
-MAX_VERSIONS = 200  # of the curve, the newest
-STABLE_VERSIONS = 20  # that are compared with the shown one
+MAX_VERSIONS = 200  # on the curve, the newest ones
+STABLE_VERSIONS = 20  # earlier versions compared with the shown one
 ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # "about": numbers up to, rounded to
 
 
@@ -48,6 +50,7 @@ class StoppingPage:
     paused_at: Any
     other_k: bool
     figures: list[Figure]
+    spans_parts: bool
 
     @property
     def sentence(self) -> str:
@@ -59,7 +62,7 @@ class StoppingPage:
 
     @property
     def advice(self) -> str:
-        """How much is missing, in words."""
+        """How many more judgements the target needs, or that it is reached."""
         if self.reached:
             return _("This reaches the target of %(target)d %%. You can stop.") % {"target": self.target}
         facts = {"target": self.target, "k": self.found.top_k, "furthest": format_about(self.outlook.furthest)}
@@ -74,17 +77,19 @@ class StoppingPage:
 
     @property
     def other_cut(self) -> str:
-        """Another number of top items that is more certain; empty if there is none."""
+        """A sentence about a number of top items that is more certain; empty if there is none."""
         best = self.found.best_cut
         if best is None or self.reached:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
-        return _("A clearer boundary: the top %(k)d are right with %(p)s %%.") % facts
+        return _("The top %(k)d would be a clearer cut: it is correct with %(p)s%% probability.") % facts
 
     @property
     def stability_line(self) -> str:
         if self.stability.versions < 2:
-            return _("The version before it had another top %(k)d, or there is none.") % {"k": self.found.top_k}
+            return _("The previous version had a different top %(k)d, or there is no previous version.") % {
+                "k": self.found.top_k
+            }
         facts = {
             "k": self.found.top_k,
             "since": self.stability.since,
@@ -107,7 +112,7 @@ def format_about(number: int) -> str:
 
 
 def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
-    """None if the version has no stop rule."""
+    """The facts for the page; None if the version has no stopping assessment."""
     project, found = snapshot.project, Assessment.load(snapshot)
     if found is None:
         return None
@@ -120,6 +125,7 @@ def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
         paused_at=paused_by_rule(project),
         other_k=found.top_k != project.top_k,
         figures=[certainty_figure(snapshot, found, project.stop_target)],
+        spans_parts=get_votes(snapshot).spans_parts(within_groups=has_pairs_within_groups(project)),
     )
 
 
@@ -168,7 +174,7 @@ def paused_by_rule(project: Project) -> Any:
 
 
 def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
-    """The probability of each version by its judgements, the forecast, and the target."""
+    """The probability that the top k is right in each version, by judgements, with the forecast and the target."""
     versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lte=snapshot.number)
     rows = versions.order_by("-number").values_list("included", "diagnostics__stopping")[:MAX_VERSIONS]
     past = [(included, stored) for included, stored in rows if stored and stored["top_k"] == found.top_k][::-1]

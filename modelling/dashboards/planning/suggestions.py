@@ -1,4 +1,4 @@
-"""The page of suggested pairs: what they are for, the next ones, and what they taught compared with random pairs."""
+"""The suggested pairs page: their purpose, the next pairs, and their information gain compared with random pairs."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -28,7 +28,7 @@ LABELS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class MeasuredPolicy:
-    """A policy with the bits that its judgements gave about the consensus."""
+    """A policy with the information its judgements gave about the consensus, in bits."""
 
     label: str
     sums: GainSums
@@ -44,7 +44,7 @@ class MeasuredPolicy:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Bits of suggested pairs over those of random pairs with a 95 % interval, by minute if times are known."""
+    """Information from suggested over random pairs with a 95% interval, per minute if response times are known."""
 
     value: float
     low: float
@@ -110,7 +110,7 @@ def next_pairs(project: Project, reading: ReadingTime) -> list[NextPair]:
 
 
 def gain_ratio(sums: dict[str, GainSums]) -> Ratio | None:
-    """By the delta method on the logarithm; None before both policies have enough judgements."""
+    """Ratio with an interval by the delta method on the log scale; None before both policies have enough judgements."""
     suggested, random = sums.get(SUGGESTED, GainSums()), sums.get(RANDOM, GainSums())
     if min(suggested.n, random.n) < LEAST_MEASURED or not (suggested.mean > 0 and random.mean > 0):
         return None
@@ -122,7 +122,7 @@ def gain_ratio(sums: dict[str, GainSums]) -> Ratio | None:
 
 
 def gain_figure(stored: list[tuple[int, dict[str, Any]]]) -> Figure | None:
-    """Bits per judgement so far, by version, of suggested and random pairs."""
+    """Mean bits per judgement up to each version, for suggested and random pairs."""
     traces, rows, labels = [], [], []
     numbers = [number for number, _sums in stored]
     for name, colour in ((SUGGESTED, "--c1"), (RANDOM, "--c2")):

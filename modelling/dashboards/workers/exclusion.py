@@ -1,4 +1,4 @@
-"""What the exclusion of a worker changed: the versions with and without their judgements."""
+"""What excluding a worker changed: the versions with and without their judgements."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class ExclusionStatus:
 
 
 def exclusion_status(worker: Worker) -> ExclusionStatus | None:
-    """None if the worker's judgements count."""
+    """The exclusion in force and the versions it separates; None if the worker is not excluded."""
     exclusion = worker.exclusions.filter(until_revision=None).select_related("excluded_by").first()
     if exclusion is None:
         return None

@@ -15,8 +15,6 @@ MIN_TIMED = 10  # response times before a worker counts as too fast to have read
 MIN_MS = 1000.0  # no one reads two texts and presses a button in less than a second
 MAX_CHARACTERS_PER_SECOND = 100.0  # about 17 English words; fast readers skim 10
 MIN_REPEATS = 3
-CHANCE_Z = 1.0  # agreement with the crowd within this many standard deviations of 1/2 counts as chance
-LOW_SELF_CONSISTENCY = 0.7  # the model is trained on these judgements, so consistent workers are above
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,12 @@ class Flag:
 
 def find_flags(tally: WorkerTally, at: int) -> list[Flag]:
     """All flags of the worker at this index."""
-    found = [_one_sided(tally, at), _very_fast(tally, at), _contradictory(tally, at), _random(tally, at)]
+    found = [_one_sided(tally, at), _very_fast(tally, at), _contradictory(tally, at)]
     return [flag for flag in found if flag]
 
 
 def _one_sided(tally: WorkerTally, at: int) -> Flag | None:
-    """Sides are random, so a worker who reads the texts chooses each side about equally often."""
+    """Flag a worker who mostly chooses one side: sides are random, so readers choose each about equally often."""
     left, sided = int(tally.left[at]), int(tally.sided[at])
     if sided < MIN_JUDGEMENTS or abs(left - sided / 2) <= MAX_SIDE_Z * sqrt(sided) / 2:
         return None
@@ -47,16 +45,18 @@ def _one_sided(tally: WorkerTally, at: int) -> Flag | None:
 
 
 def _very_fast(tally: WorkerTally, at: int) -> Flag | None:
-    """Too fast to have read the texts, or much faster than the other workers."""
+    """Flag a worker who is too fast to have read the texts, or much faster than the others."""
     n, own, typical = int(tally.timed[at]), float(tally.median_ms[at]), tally.typical_ms
     rate = float(tally.characters_per_second[at])
     unread = n >= MIN_TIMED and (own < MIN_MS or rate > MAX_CHARACTERS_PER_SECOND)
     if not unread and (n < MIN_JUDGEMENTS or not own < FAST * typical):
         return None
     facts = {"own": own / 1000, "typical": typical / 1000, "rate": rate, "n": n}
-    evidence = _("median %(own).1f s, typical %(typical).1f s (n = %(n)d)")
+    evidence = _("median response time %(own).1f s; typical: %(typical).1f s (n = %(n)d)")
     if rate > MAX_CHARACTERS_PER_SECOND:
-        evidence = _("median %(own).1f s for %(rate).0f characters per second, typical %(typical).1f s (n = %(n)d)")
+        evidence = _(
+            "median response time %(own).1f s, %(rate).0f characters per second; typical: %(typical).1f s (n = %(n)d)"
+        )
     return Flag("hasty", _("very fast"), evidence % facts)
 
 
@@ -66,13 +66,3 @@ def _contradictory(tally: WorkerTally, at: int) -> Flag | None:
         return None
     evidence = _("different answers to %(k)d of %(n)d repeated pairs") % {"k": contradicted, "n": repeated}
     return Flag("contradictory", _("contradictory"), evidence)
-
-
-def _random(tally: WorkerTally, at: int) -> Flag | None:
-    """A dissenter is still self-consistent; a worker who answers at random neither agrees nor is self-consistent."""
-    n, agreed, consistent = (int(each[at]) for each in (tally.decided, tally.agreed, tally.self_consistent))
-    if n < MIN_JUDGEMENTS or agreed > n / 2 + CHANCE_Z * sqrt(n) / 2 or consistent >= LOW_SELF_CONSISTENCY * n:
-        return None
-    shares = {"crowd": 100 * agreed / n, "own": 100 * consistent / n}
-    evidence = _("agreement with the crowd %(crowd).0f %%, self-consistency %(own).0f %%") % shares
-    return Flag("like_nobody", _("looks random"), evidence)

@@ -20,6 +20,7 @@ from modelling.dashboards.common.judgements import WorkerTally, worker_tally
 from modelling.dashboards.common.query import search_term
 from modelling.dashboards.common.shares import NO_SHARE, Share
 from modelling.dashboards.common.traits import format_answer, varying_traits
+from modelling.dashboards.workers.assessment import Assessment, AssessmentNames
 from modelling.dashboards.workers.flags import Flag, find_flags
 from modelling.dashboards.workers.worker_map import (
     MAX_POINTS,
@@ -29,6 +30,7 @@ from modelling.dashboards.workers.worker_map import (
     map_figure,
     map_positions,
 )
+from modelling.findings.workers.versions import get_assessments
 from modelling.models import ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 
@@ -36,7 +38,7 @@ PER_PAGE = 25
 COLUMNS = [  # foreseen_by_own_model is the old name of self_consistency
     "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
     "self_consistency", "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version",
-    "as_of_seq", "excluded", "exclusion_reason", "arm",
+    "as_of_seq", "excluded", "exclusion_reason", "arm", "careless", "different", "ordinary", "assessed_answers",
 ]  # fmt: skip
 LAST = float("inf")
 
@@ -69,7 +71,7 @@ class WorkerRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WorkerRow:
-    """One worker. Shares are of the decided judgements in the version; `exclusion_reason` is None if they count."""
+    """One worker. Shares are of the decided judgements in the version; `exclusion_reason` is None unless excluded."""
 
     worker: WorkerRecord | Worker
     judgements: int
@@ -80,11 +82,18 @@ class WorkerRow:
     exclusion_reason: str | None = None
     original_id: str = ""  # in the imported file
     arm: str = ""
+    assessment: Assessment | None = None
     statistics: "_WorkerStatistics | None" = field(default=None, repr=False)
 
     @cached_property
     def flags(self) -> list[Flag]:
-        return self.statistics.flags(self.worker.pk) if self.statistics else []
+        assessed = self.assessment.flags if self.assessment else []
+        return assessed + (self.statistics.flags(self.worker.pk) if self.statistics else [])
+
+    @property
+    def careless(self) -> float:
+        """Probability that the worker is careless; 0 without an assessment."""
+        return self.assessment.row.careless if self.assessment else 0.0
 
     @property
     def traits_text(self) -> str:
@@ -109,6 +118,10 @@ class WorkersPage:
     @property
     def has_flags(self) -> bool:
         return any(row.flags for row in self.rows)
+
+    @property
+    def has_assessments(self) -> bool:
+        return any(row.assessment for row in self.rows)
 
     @property
     def has_exclusions(self) -> bool:
@@ -142,6 +155,7 @@ ORDERS: dict[str, tuple[Any, Any]] = {
     "fast": (gettext_lazy("fastest"), lambda row: _ascending(row.seconds)),
     "slow": (gettext_lazy("slowest"), lambda row: _descending(row.seconds)),
     "flagged": (gettext_lazy("flagged first"), lambda row: -len(row.flags)),
+    "careless": (gettext_lazy("most likely careless"), lambda row: -row.careless),
     "excluded": (gettext_lazy("excluded first"), lambda row: row.exclusion_reason is None),
     "newest": (gettext_lazy("newest"), lambda row: -row.worker.pk),
 }
@@ -184,9 +198,14 @@ def worker_rows(project: Project, snapshot: ModelSnapshot | None, axes: Componen
     identities = PlatformIdentity.objects.filter(project=project, platform=IMPORTED)
     originals = dict(identities.values_list("worker", "external_id"))
 
+    found = get_assessments(project, snapshot) if snapshot else {}
+    names = AssessmentNames.load(found.values())
+    assessments = {pk: Assessment(row, names) for pk, row in found.items()}
+
     def add_facts(row: WorkerRow) -> WorkerRow:
         pk = row.worker.pk
-        return replace(row, exclusion_reason=reasons.get(pk), original_id=originals.get(pk, ""))
+        original, assessment = originals.get(pk, ""), assessments.get(pk)
+        return replace(row, exclusion_reason=reasons.get(pk), original_id=original, assessment=assessment)
 
     if snapshot is None or axes is None:
         judgements = Judgement.objects.answers().filter(project=project)
@@ -231,7 +250,7 @@ def _matches(row: WorkerRow, search: str) -> bool:
 
 
 def export_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
-    """Every worker as in the table and the map, for a file with COLUMNS."""
+    """Export rows, one per worker: the values of the table and the map, in the order of COLUMNS."""
     axes = load_component_axes(snapshot)
     numbers: list[Any] = [*(each.number for each in map_axes(axes)), "", ""]
     for row in worker_rows(snapshot.project, snapshot, axes):
@@ -244,4 +263,12 @@ def export_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
         flags = " ".join(flag.name for flag in row.flags)
         exclusion = ["false" if row.exclusion_reason is None else "true", row.exclusion_reason or ""]
         point = [snapshot.number, snapshot.last_sequence]
-        yield [*facts, *shares, flags, numbers[0], *x, numbers[1], *y, *point, *exclusion, row.arm]
+        yield [*facts, *shares, flags, numbers[0], *x, numbers[1], *y, *point, *exclusion, row.arm, *_odds(row)]
+
+
+def _odds(row: WorkerRow) -> list[Any]:
+    """Probabilities and number of answers of the assessment; empty cells without one."""
+    if row.assessment is None:
+        return [""] * 4
+    stored = row.assessment.row
+    return [stored.careless, stored.different, stored.ordinary, stored.answers]

@@ -1,4 +1,4 @@
-"""The page of one worker: scores that differ from the consensus, and how surprising each of their judgements is."""
+"""The worker page: scores that differ from the consensus, and how surprising each of their judgements is."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -117,7 +117,7 @@ class AnswerSummary:
         return self.evaluated < self.judgements
 
     def with_tally(self, tally: WorkerTally, user: int) -> "AnswerSummary":
-        """Counts over all judgements in the version, as in the table of all workers."""
+        """Replace the counts by those of all judgements in the version, as in the table of all workers."""
         columns = (tally.judgements, tally.decided, tally.agreed, tally.self_consistent)
         judgements, decided, agreed, self_consistent = (int(column[user]) for column in columns)
         return replace(self, judgements=judgements, decided=decided, agreed=agreed, self_consistent=self_consistent)

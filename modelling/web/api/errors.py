@@ -19,7 +19,7 @@ from modelling.training.storage.array_store import DamagedArrays
 
 # HTTP status of a validation error, by the part of the request.
 STATUS_BY_PART = {"path": 404, "query": 400, "header": 400, "body": 422}
-# The messages of these errors are addressed to workers; API clients get these instead.
+# Messages for API clients; those of the errors themselves are addressed to workers.
 BODY_MESSAGES: dict[type[RequestError], Any] = {
     UnreadableBody: gettext_lazy("The body is not valid JSON: it has a duplicate name or cannot be parsed."),
     EmptyBody: gettext_lazy("The body is empty."),

@@ -1,4 +1,4 @@
-"""The form of an export request."""
+"""The export request form."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The settings form of the model."""
+"""The model settings form."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,13 +10,16 @@ from django.utils.translation import gettext as _
 
 from annotation.forms.projects import FieldGroup, describe_range
 from annotation.models import Item, Project
+from modelling.training.features.sentences import INSTALL, has_sentence_vectors
 from modelling.training.settings import (
     DEFAULTS,
     HELP,
     KERNEL_LABELS,
     LABELS,
     LIMITS,
+    METHOD_LABELS,
     NUMERIC,
+    SENTENCES,
     SWITCHES,
     ModelSettings,
     format_setting,
@@ -39,11 +42,12 @@ class ModelSettingsForm(forms.Form):
         self.fields["update_batch"] = _update_batch_field()
 
     def groups(self) -> Iterator[FieldGroup]:
-        """The fields in the groups of the page."""
+        """The fields, grouped as on the page."""
         groups = [
             (_("Model"), ["n_components", "kernel"]),
             (_("Workers"), ["traits", "reliability"]),
             (_("Updates"), ["update_batch", "refit_growth", "seed"]),
+            (_("Comparison"), ["scoreboard_methods"]),
         ]
         for legend, names in groups:
             yield FieldGroup(legend, [self[name] for name in names])
@@ -55,6 +59,11 @@ class ModelSettingsForm(forms.Form):
                 "Not every active item has imported features. Import feature:… columns or choose another similarity."
             )
             raise ValidationError(message)
+        if kernel == SENTENCES and not has_sentence_vectors():
+            raise ValidationError(
+                _("The package for this similarity is not installed on the server: %(command)s. Ask its administrator.")
+                % {"command": INSTALL}
+            )
         return kernel
 
     @property
@@ -79,6 +88,11 @@ def _build_field(name: str) -> forms.Field:
             (value, _mark_default(label) if value == default else label) for value, label in KERNEL_LABELS.items()
         ]
         return forms.ChoiceField(label=LABELS[name], help_text=HELP[name], choices=choices)
+    if name == "scoreboard_methods":
+        several = forms.SelectMultiple(attrs={"size": len(METHOD_LABELS)})
+        return forms.MultipleChoiceField(
+            label=LABELS[name], help_text=HELP[name], choices=METHOD_LABELS.items(), widget=several, required=False
+        )
     if name in SWITCHES:
         help_text = f"{HELP[name]} {_format_default(name, default)}"
         return forms.BooleanField(label=LABELS[name], help_text=help_text, required=False)

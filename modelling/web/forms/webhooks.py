@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Project
 from modelling.models import Webhook
-from modelling.webhooks import delivery, http_client
+from modelling.updater.webhooks import delivery, http_client
 
 
 class WebhookForm(forms.ModelForm):

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from annotation.http.access import Role, members_only
+from annotation.http.arm_filter import ArmFilter
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling.dashboards.common.freshness import Freshness
@@ -22,7 +23,8 @@ from modelling.web.views.dashboard import Context, dashboard
 
 @dashboard("components/components.html")
 def components(request: HttpRequest, freshness: Freshness) -> Context:
-    return {"page": components_page(freshness.snapshot) if freshness.snapshot else None}
+    arms = ArmFilter.parse(freshness.project, request.GET)
+    return {"page": components_page(freshness.snapshot, arms) if freshness.snapshot else None}
 
 
 @require_POST

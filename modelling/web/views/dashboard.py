@@ -1,4 +1,4 @@
-"""The `dashboard` decorator of all pages about the shown version: fragments, ETags and CSV tables of figures."""
+"""The `dashboard` decorator for all pages about the shown version: fragments, ETags and CSV tables of figures."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Context = dict[str, Any]
 
 CSRF_FIELD = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')
 
-# plotly saves a figure through a blob URL.
+# Plotly saves a figure through a blob URL.
 allow_plotly: Any = csp_update({"img-src": ["blob:"]})
 
 
@@ -34,7 +34,7 @@ def dashboard(template: str, *, methods: tuple[str, ...] = SAFE_METHODS) -> Call
     """Turn a function that returns a page's context into a view of the shown version.
 
     `?fragment=status` renders only the status lines, any other fragment the live part of the page, and `?csv=name` the
-    table of a figure. Such a view never writes, whatever the method, so archived projects are allowed.
+    table of a figure. Such a view changes no study data, whatever the method, so archived projects are allowed.
     """
 
     def decorate(get_context: Callable[..., Context]) -> View:

@@ -13,8 +13,8 @@ from annotation.http.downloads import DownloadResponse
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling.dashboards.common.freshness import get_freshness
-from modelling.dashboards.exports import exports_page
 from modelling.exports.catalogue import ExportFile
+from modelling.exports.listing import exports_page
 from modelling.exports.points import ExportError
 from modelling.exports.service import (
     ExportLimitExceeded,
@@ -71,7 +71,7 @@ def download(file: ExportFile) -> DownloadResponse:
 @require_safe
 @members_only(Role.ANALYST)
 def file(request: ResearcherRequest, project: Project, number: int) -> HttpResponseBase:
-    """Download a file that the updater has written, as long as it is kept."""
+    """Download a file that the updater has written and that has not expired."""
     job = find_job(project, number)
     if job is None or job.state != ExportJob.State.DONE:
         raise Http404

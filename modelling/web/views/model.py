@@ -13,9 +13,9 @@ from annotation.http.access import Role, members_only
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling.dashboards.common.freshness import Freshness, get_freshness
-from modelling.dashboards.model_settings import search_status
-from modelling.dashboards.scoreboard import scoreboard
-from modelling.dashboards.versions import compare_versions, version_page, versions_page
+from modelling.dashboards.model.scoreboard import scoreboard
+from modelling.dashboards.model.settings import search_status
+from modelling.dashboards.model.versions import compare_versions, version_page, versions_page
 from modelling.models import ModelSnapshot
 from modelling.training import versions
 from modelling.updater import settings_search
@@ -49,7 +49,7 @@ def compare(request: HttpRequest, freshness: Freshness) -> Context:
 
 
 def _version_number(value: str) -> int | None:
-    """A version number, None if empty; 404 for anything else."""
+    """Parse a version number; None if empty, 404 if it is not a number."""
     if not value:
         return None
     if not (value.isdecimal() and len(value) < 8):
@@ -93,7 +93,7 @@ def refit(request: ResearcherRequest, project: Project) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.OWNER)
 def settings(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The model's settings; a change causes a fit from scratch."""
+    """Show the model's settings; POST saves them, and a change causes a fit from scratch."""
     form = ModelSettingsForm(project, request.POST if request.method == "POST" else None)
     if form.is_valid():
         services.change_project(project=project, user=request.user, changes=form.changes)

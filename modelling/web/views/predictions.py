@@ -3,6 +3,7 @@
 from django.http import HttpRequest
 
 from annotation.http.access import SAFE_METHODS
+from annotation.http.arm_filter import ArmFilter
 from modelling.dashboards.common.freshness import Freshness
 from modelling.dashboards.new_text import new_text_page
 from modelling.dashboards.pairs import pairs_page
@@ -14,16 +15,16 @@ from modelling.web.views.dashboard import Context, dashboard
 @dashboard("predictions/pairs.html")
 def pairs(request: HttpRequest, freshness: Freshness) -> Context:
     form = PairsForm(freshness.project, request.GET)
-    page = None
+    page, arms = None, ArmFilter.parse(freshness.project, request.GET)
     if freshness.snapshot and form.is_valid():
         query = form.cleaned_data
-        page = pairs_page(freshness.snapshot, query["items"], query["group"], query["worker"])
-    return {"form": form, "page": page}
+        page = pairs_page(freshness.snapshot, query["items"], query["group"], query["worker"], arms)
+    return {"form": form, "page": page, "arms": arms}
 
 
 @dashboard("predictions/new_text.html", methods=(*SAFE_METHODS, "POST"))
 def new_text(request: HttpRequest, freshness: Freshness) -> Context:
-    """Predict a text sent by POST, since URLs are limited in length and logged by proxies.
+    """Predict the score of a text sent by POST, since URLs are limited in length and logged by proxies.
 
     A short text can be in the URL too: the page then offers that link.
     """

@@ -1,4 +1,4 @@
-"""The ranking, the public ranking, its reliability and claims, and the page of one item."""
+"""The ranking, the public ranking, the reliability and claims pages, and the item page."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -45,7 +45,8 @@ def item(request: HttpRequest, freshness: Freshness, pk: int) -> Context:
 
 @dashboard("ranking/reliability.html")
 def reliability(request: HttpRequest, freshness: Freshness) -> Context:
-    return {"page": reliability_page(freshness.snapshot) if freshness.snapshot else None}
+    arms = ArmFilter.parse(freshness.project, request.GET)
+    return {"page": reliability_page(freshness.snapshot, arms) if freshness.snapshot else None}
 
 
 @dashboard("ranking/claims.html")

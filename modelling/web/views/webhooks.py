@@ -11,9 +11,9 @@ from annotation.http.access import Role, members_only
 from annotation.models import Project
 from annotation.views import ResearcherRequest
 from modelling.models import Webhook, WebhookDelivery, WebhookHost
+from modelling.updater.webhooks import delivery
+from modelling.updater.webhooks.signing import signing_secrets
 from modelling.web.forms.webhooks import WebhookForm
-from modelling.webhooks import delivery
-from modelling.webhooks.signing import signing_secrets
 
 SHOWN_DELIVERIES = 20
 

@@ -1,4 +1,4 @@
-"""All workers, the page of one worker, and what a worker sees about their own judgements."""
+"""The workers page, the worker page, and what a worker sees about their own judgements."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,6 +12,7 @@ from annotation.services.participation.checks import get_result
 from annotation.views.judging import in_study_language, workers_only
 from modelling.dashboards.common.freshness import Freshness
 from modelling.dashboards.common.query import get_worker_or_404
+from modelling.dashboards.workers.assessment import load_assessment
 from modelling.dashboards.workers.exclusion import exclusion_status
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.dashboards.workers.own_view import own_view as build_own_view
@@ -31,8 +32,9 @@ def workers(request: HttpRequest, freshness: Freshness) -> Context:
 def worker(request: HttpRequest, freshness: Freshness, code: str) -> Context:
     found, shown = get_worker_or_404(freshness.project, code), freshness.snapshot
     page = worker_page(shown, found, WorkerQuery.parse(request.GET)) if shown else None
-    facts = {"exclusion": exclusion_status(found), "checks": get_result(found)}
-    return {"worker": found, "page": page, **facts, "form": ExclusionForm()}
+    facts = {"exclusion": exclusion_status(found), "checks": get_result(found), "form": ExclusionForm()}
+    assessment = load_assessment(found, shown) if shown else None
+    return {"worker": found, "page": page, "assessment": assessment, **facts}
 
 
 @never_cache
@@ -40,7 +42,7 @@ def worker(request: HttpRequest, freshness: Freshness, code: str) -> Context:
 @in_study_language
 @workers_only
 def own_view(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """A fragment for a worker who has finished; 202 while there is too little to show."""
+    """Return a fragment for a worker who has finished; 202 while there is nothing to show."""
     if not worker.project.own_view_shown:
         raise Http404
     shown = shown_snapshot(worker.project)

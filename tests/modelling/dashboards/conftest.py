@@ -10,7 +10,7 @@ from annotation.services import Receipt
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel, read_fitted_model
 from modelling.updater import update
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 
 @pytest.fixture

@@ -8,12 +8,17 @@ from annotation.http.arm_filter import ArmFilter
 from annotation.models import Arm, Judgement, Project, User, Worker
 from annotation.services.participation.arms import change_arms
 from modelling.dashboards.common.freshness import get_freshness
+from modelling.dashboards.components import components_page
 from modelling.dashboards.item import item_page
+from modelling.dashboards.pairs import pairs_page
 from modelling.dashboards.progress import progress_page
 from modelling.dashboards.ranking import RankingQuery, ranking_page
+from modelling.dashboards.reliability import ReliabilityPage, reliability_page
 from modelling.dashboards.workers.listing import WorkersQuery, workers_page
 from modelling.models import ModelSnapshot
-from tests.modelling.two_camps import snapshot as snapshot
+from modelling.training.reliability import Estimate
+from modelling.training.votes import training_judgements
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +78,40 @@ def test_workers_and_judgements_can_be_filtered_by_arm(snapshot: ModelSnapshot, 
     assert {judgement.worker.arm.name for judgement in shown.judgements} == {"stories"}
 
 
-@pytest.mark.parametrize("page", ["progress", "ranking", "workers", "ranking/{item}"])
+def test_reliability_is_that_of_the_arm(snapshot: ModelSnapshot, arms: dict[str, ArmFilter]) -> None:
+    everyone, facts, stories = (reliability_page(snapshot, arms[name]) for name in ("", "facts", "stories"))
+    n = [measure(page, "tie_rate").n for page in (everyone, facts, stories)]
+    assert n[1] == training_judgements(snapshot).filter(worker__arm__name="facts").count()
+    assert n[1] + n[2] == n[0]
+    alpha = [measure(page, "alpha").value for page in (everyone, facts, stories)]
+    assert min(alpha[1:]) > alpha[0]  # each camp agrees with itself more than with the other
+
+
+def measure(page: ReliabilityPage, name: str) -> Estimate:
+    found = next(each.estimate for each in page.measures if each.name == name)
+    assert found is not None
+    return found
+
+
+def test_components_show_the_workers_of_an_arm(snapshot: ModelSnapshot, arms: dict[str, ArmFilter]) -> None:
+    everyone, facts = (components_page(snapshot, arms[name]) for name in ("", "facts"))
+    assert facts.axes == everyone.axes
+    shown = [each.worker for part in facts.components for _label, end in part.ends for each in end.workers]
+    assert shown
+    assert {Worker.objects.get(pk=worker.pk).arm.name for worker in shown} == {"facts"}
+
+
+def test_pairs_count_the_judgements_of_an_arm(snapshot: ModelSnapshot, arms: dict[str, ArmFilter]) -> None:
+    pages = {name: pairs_page(snapshot, [], "", None, arms[name]) for name in ("", "facts", "stories")}
+    cells = {name: [cell for row in page.rows for cell in row.cells] for name, page in pages.items()}
+    counts = {name: sum(cell.judgements for cell in found) for name, found in cells.items()}
+    assert 0 < counts["facts"] < counts["facts"] + counts["stories"] == counts[""]
+    assert [cell.probability for cell in cells["facts"]] == [cell.probability for cell in cells[""]]
+
+
+@pytest.mark.parametrize(
+    "page", ["progress", "ranking", "workers", "ranking/{item}", "reliability", "components", "pairs"]
+)
 def test_every_filter_page_says_which_arm_it_shows(
     page: str, snapshot: ModelSnapshot, arms: dict[str, ArmFilter], owner: User, client: Client
 ) -> None:

@@ -20,8 +20,8 @@ from modelling.training.snapshots import CODE_VERSION
 from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater.update import update_one
-from tests.modelling.two_camps import load_estimator
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import load_estimator
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 

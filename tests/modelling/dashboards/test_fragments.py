@@ -11,7 +11,7 @@ from annotation.services.items import set_item_active
 from modelling.dashboards.common.freshness import latest_changes
 from modelling.models import ModelSnapshot
 from modelling.training.components.numbering import name_component
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from annotation.models import Item, Judgement, Project, User
 from modelling.dashboards.item import ItemPage, item_page
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.updater.update import update_one
-from tests.modelling.two_camps import load_estimator
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import load_estimator
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 

@@ -8,12 +8,14 @@ from django.http import QueryDict
 from django.test import Client
 from scipy.special import ndtr
 
-from annotation.models import Item, User
+from annotation.models import Item, Project, User
 from modelling.dashboards import ranking
-from modelling.dashboards.common.ranked_entries import compute_tiers
+from modelling.dashboards.common.ranked_entries import ranked_entries
 from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
+from modelling.findings.versions import get_findings
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -93,9 +95,15 @@ def test_sorting_by_polarisation_keeps_the_ranks(snapshot: ModelSnapshot) -> Non
     assert {row.score.rank for row in rows} == set(range(1, 8))
 
 
-def test_a_new_tier_begins_where_intervals_no_longer_overlap() -> None:
-    assert compute_tiers([(1, 2), (1, 3), (3, 4), (3, 4), (5, 7), (4, 7), (6, 7)]) == [1, 1, 2, 2, 3, 3, 3]
-    assert compute_tiers([(None, None), (None, None)]) == [None, None]
+def test_tiers_are_those_of_the_claims(project: Project) -> None:
+    camps = make_fitted_study(project)
+    claimed = {
+        item.pk: tier
+        for group in get_findings(camps).groups
+        for item, tier in zip(group.items, group.claims.tier.tolist(), strict=True)
+    }
+    assert {each.item_id: each.tier for each in ranked_entries(camps).values()} == claimed
+    assert len(set(claimed.values())) > 1
 
 
 def test_item_texts_are_escaped_in_figures(snapshot: ModelSnapshot) -> None:
@@ -112,7 +120,7 @@ def test_pages_state_the_size_of_intervals_once(
     for page in ("ranking/", f"ranking/{item}/", "new-argument/?text=Cats"):
         text = client.get(f"/projects/pets/{page}").text
         assert text.count("Intervals, error bars and ± show 95 % intervals.") == 1, page
-        assert "90 %" not in text
+        assert "90 % intervals" not in text
 
 
 def test_a_version_of_an_earlier_release_says_that_its_rank_intervals_are_90_percent(

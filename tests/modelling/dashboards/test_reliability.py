@@ -13,7 +13,7 @@ from modelling.exports.catalogue import TABLES
 from modelling.exports.points import resolve_point
 from modelling.models import ModelSnapshot
 from modelling.training.reliability import versions as version_reliability
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 

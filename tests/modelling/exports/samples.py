@@ -13,10 +13,10 @@ from annotation.models import Item, Judgement, PlatformIdentity, Project, Retrac
 from annotation.storage import event_log
 from modelling.exports.catalogue import TABLES, build_export
 from modelling.exports.points import resolve_point
-from modelling.exports.tables import ExportTable
+from modelling.exports.tables.base import ExportTable
 from modelling.models import ModelSnapshot
 from modelling.updater.update import update_one
-from tests.modelling.histories import answer, make_study
+from tests.modelling.samples.histories import answer, make_study
 
 TEXTS = ("=1+1 is two.", "Dogs bark\nat night.", "Fish\tare quiet, “pets”.", "Birds <b>sing</b>.", "Hamsters sleep.")
 CHOICES = ("first", "second", "tie", "first")

@@ -25,7 +25,7 @@ from modelling.exports.reproduce import Reproduction, reproduce
 from modelling.models import ModelSnapshot, UpdateState
 from tests.helpers.commands import CommandLine
 from tests.modelling.exports.samples import export_bytes, fit, odd_study
-from tests.modelling.histories import answer
+from tests.modelling.samples.histories import answer
 
 pytestmark = pytest.mark.django_db
 

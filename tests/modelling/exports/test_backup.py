@@ -12,14 +12,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from annotation.models import Judgement, Project, Worker
+from annotation.models import AuditEntry, Judgement, Project, Worker
 from annotation.services import Receipt
 from benchmarks.load.database import query
 from benchmarks.load.installation import Installation
 from modelling.exports import backup
 from modelling.models import ModelSnapshot
 from modelling.updater import update
-from tests.drills.backups import drill, restored
+from tests.drills.scenarios.backups import drill, restored
 from tests.helpers.postgres import installation_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
@@ -67,6 +67,34 @@ def test_the_copy_is_valid_and_contains_every_judgement(learned: ModelSnapshot, 
     count = "SELECT COUNT(*) FROM annotation_judgement"
     with restored(destination, os.environ.get("DATABASE_URL", "")) as copy:
         assert query(copy, count) == [(Judgement.objects.count(),)]
+
+
+def test_the_copy_can_be_opened_from_a_folder_that_is_read_only(learned: ModelSnapshot, destination: Path) -> None:
+    if connection.vendor != "sqlite":  # a dump is not opened
+        return
+    backup.back_up(destination)
+    header = (destination / "concord.sqlite3").read_bytes()[:20]
+    assert header[18:20] == b"\x01\x01", "a database in WAL mode needs files beside it, also to be read"
+
+
+def test_the_copy_is_as_of_its_start_however_much_is_written_meanwhile(
+    learned: ModelSnapshot, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise SQLite starts the copy again after every write, and on a busy server it never ends."""
+    if connection.vendor != "sqlite":  # pg_dump reads one snapshot
+        return
+    monkeypatch.setattr(backup, "DATABASE_PAGES", 20)
+
+    written = AuditEntry.objects.filter(action="written during the backup")
+
+    def write(stage: str, share: float) -> None:
+        if stage == "database" and written.count() < 5:
+            AuditEntry.objects.create(action="written during the backup")
+
+    backup.back_up(destination, report=write)
+    assert written.count() == 5
+    with restored(destination, "") as copy:
+        assert query(copy, "SELECT COUNT(*) FROM annotation_auditentry WHERE action LIKE 'written%'") == [(0,)]
 
 
 def test_the_secret_can_be_left_out_with_a_notice(

@@ -18,7 +18,7 @@ from annotation.models import Item, Judgement, PlatformIdentity, Project
 from modelling.exports.points import ExportError
 from modelling.training.snapshots import load_fitted_model
 from tests.modelling.exports.samples import export_bytes, fit, fixed_study, odd_study
-from tests.modelling.histories import answer, make_study
+from tests.modelling.samples.histories import answer, make_study
 
 pytestmark = pytest.mark.django_db
 

@@ -12,14 +12,15 @@ from django.utils import timezone
 
 from annotation import services
 from annotation.models import AuditEntry, Project, User, Worker
-from modelling.exports import event_tables, jobs, service, storage, tables
+from modelling.exports import jobs, service, storage
 from modelling.exports.service import ExportRequest
+from modelling.exports.tables import base, judgements
 from modelling.models import ExportJob, ExportPiece, ModelSnapshot, UpdateState
 from modelling.updater import leases
 from modelling.updater.leases import LeaseLost
 from modelling.updater.loop import run_once
 from tests.modelling.exports.samples import export_bytes, fit, odd_study
-from tests.modelling.histories import answer
+from tests.modelling.samples.histories import answer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -31,7 +32,7 @@ CSV = {"what": "judgements", "format": "csv"}
 def odd(owner: User, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A study with a lowered limit: files of more than ten rows are written by jobs."""
     monkeypatch.setattr(service, "MAX_STREAMED_ROWS", 10)
-    for module in (event_tables, tables):
+    for module in (judgements, base):
         monkeypatch.setattr(module, "PAGE_SIZE", 7)
     project = odd_study()
     services.set_membership(project=project, user=owner, member=owner, role="owner")

@@ -18,7 +18,7 @@ from annotation.storage import event_log
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training.verification import FEATURES_CHANGED, OTHER_NUMBERS, find_problems, rebuild
 from modelling.updater import update
-from tests.modelling.histories import TEXTS, all_pairs, answer, make_study
+from tests.modelling.samples.histories import TEXTS, all_pairs, answer, make_crowd, make_study
 
 ROOT = Path(__file__).resolve().parents[3]
 FIT = """
@@ -76,12 +76,7 @@ def test_the_order_of_the_judgements_does_not_matter() -> None:
 @pytest.fixture
 def versions(project: Project, judge: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch) -> Project:
     """Two refits and six steps, with new workers, undos and skips; the updater is restarted in between."""
-    Project.objects.update(redundancy=100)
-    project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(16)]
-    for number, worker in enumerate(workers[:12]):
-        for turn in range(5):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
+    workers = [*make_crowd(project, judge, workers=12), *(services.enrol(project=project) for _ in range(4))]
     for number in range(8):
         judge(workers[8 + number], ("left", "skip", "right")[number % 3])
         if number in (2, 5):

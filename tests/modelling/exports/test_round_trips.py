@@ -10,7 +10,7 @@ from django.core.management import call_command
 from annotation.models import Item, Project
 from modelling.models import ModelSnapshot
 from tests.modelling.exports.samples import fit, retract
-from tests.modelling.histories import Answer, make_study
+from tests.modelling.samples.histories import Answer, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -14,17 +14,19 @@ from django.test import Client
 from annotation import services
 from annotation.http.downloads import DownloadResponse
 from annotation.models import AuditEntry, Judgement, Project, User, Worker
-from modelling.exports import event_tables, formats, tables
+from modelling.exports import formats
 from modelling.exports.catalogue import TABLES, build_export
 from modelling.exports.formats import FORMATS, table_chunks
 from modelling.exports.points import ExportError, resolve_point
+from modelling.exports.tables import base, judgements
 from modelling.models import ModelSnapshot
 from tests.conftest import run_in_thread
 from tests.modelling.exports.samples import csv_rows, export_bytes, export_table, fit, odd_study, retract
-from tests.modelling.histories import answer, make_study
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.histories import answer, make_study
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+NEED_MORE = ("components", "assessments")  # tables that the odd study has too few judgements for
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def version(odd: Project) -> ModelSnapshot:
     return fit(odd)
 
 
-@pytest.mark.parametrize("what", [what for what in TABLES if what != "components"])
+@pytest.mark.parametrize("what", [what for what in TABLES if what not in NEED_MORE])
 def test_every_format_contains_the_same_table(odd: Project, version: ModelSnapshot, what: str) -> None:
     """CSV, JSON, JSON lines and Parquet."""
     assert_same_table(odd, what)
@@ -78,7 +80,7 @@ def test_every_row_and_file_name_states_version_and_event(odd: Project, version:
     for what in TABLES:
         table = export_table(odd, what)
         assert table.column_names[-2:] == ["version", "as_of_seq"]
-        assert {row[-2:] for row in table.rows} == (set() if what == "components" else {(1, version.last_sequence)})
+        assert {row[-2:] for row in table.rows} == (set() if what in NEED_MORE else {(1, version.last_sequence)})
         assert (
             build_export(resolve_point(odd), what, format).name == f"odd-{what}-seq{version.last_sequence}-v1.{format}"
         )
@@ -127,6 +129,15 @@ def test_timestamps_equal_the_log_and_have_a_zone(odd: Project) -> None:
     assert packed["created_at"].to_pylist() == moments
 
 
+def test_pages_are_gathered_into_row_groups_of_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "ROW_GROUP_SIZE", 5)
+    pages = [[[1, 2]], [[3, 4]], [[5, 6]], [[7]]]
+    table = base.ExportTable("t", base.build_columns(x=int), lambda: pages, 7, None, 0)
+    packed = parquet.ParquetFile(io.BytesIO(b"".join(table_chunks(table, "parquet"))))
+    groups = [packed.read_row_group(number)["x"].to_pylist() for number in range(packed.num_row_groups)]
+    assert groups == [[1, 2, 3, 4, 5, 6], [7]]
+
+
 @pytest.mark.parametrize("microsecond", [0, 500_000, 120, 123_456])
 def test_timestamps_have_six_digits_on_every_database(microsecond: int) -> None:
     project, at = make_study("times"), datetime(2026, 1, 2, 3, 4, 5, microsecond, tzinfo=UTC)
@@ -137,7 +148,7 @@ def test_timestamps_have_six_digits_on_every_database(microsecond: int) -> None:
 
 def test_page_boundaries_lose_no_rows(odd: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = export_bytes(odd, "judgements", "csv"), export_bytes(odd, "label-studio")
-    for module in (tables, event_tables):
+    for module in (base, judgements):
         monkeypatch.setattr(module, "PAGE_SIZE", 7)
     assert (export_bytes(odd, "judgements", "csv"), export_bytes(odd, "label-studio")) == whole
 
@@ -179,7 +190,7 @@ def test_texts_cannot_become_formulas_and_numbers_stay_numbers(odd: Project, ver
 
 def test_nan_and_infinity_become_empty(odd: Project) -> None:
     cells = [float("nan"), float("inf"), 1.5, None]
-    table = tables.ExportTable("t", tables.build_columns(x=float), lambda: [[cells]], 4, None, 0)
+    table = base.ExportTable("t", base.build_columns(x=float), lambda: [[cells]], 4, None, 0)
     lines = [json.loads(line) for line in b"".join(table_chunks(table, "jsonl")).splitlines()]
     assert [line["x"] for line in lines] == [None, None, 1.5, None]
     assert b"".join(table_chunks(table, "csv")) == b'x\r\n""\r\n""\r\n1.5\r\n""\r\n'

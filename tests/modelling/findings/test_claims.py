@@ -15,7 +15,7 @@ from modelling.findings.claims import claims_of, critical_value, simultaneous_cl
 from modelling.findings.versions import GroupFindings, get_findings
 from modelling.models import ModelSnapshot
 from modelling.planning.posterior import OrderPosterior
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 N = 10
 SAMPLING = 0.15  # of a 95 % quantile of 2,000 samples
@@ -101,7 +101,7 @@ def test_too_few_workers_form_no_groups() -> None:
 
 def findings_of(above: np.ndarray) -> GroupFindings:
     items = [Item(key=key, pk=pk) for pk, key in enumerate("abcdef"[: len(above)], start=1)]
-    return GroupFindings("", items, claims_of(above, -np.arange(len(above), dtype=float)), None)
+    return GroupFindings("", items, claims_of(above, -np.arange(len(above), dtype=float)), None, n_parts=1)
 
 
 def test_sentences_say_the_strongest_things_first() -> None:
@@ -115,6 +115,9 @@ def test_sentences_say_the_strongest_things_first() -> None:
         "“c” is above “d” and 2 other items.",
     ]
     assert safe_sentences(findings_of(np.zeros((6, 6), dtype=bool)), Project(top_k=4)) == []
+    above = np.zeros((3, 3), dtype=bool)
+    above[0, 1:] = True
+    assert "“a” is above “b” and 1 other item." in safe_sentences(findings_of(above), Project(top_k=1))
 
 
 @pytest.mark.django_db

@@ -17,7 +17,7 @@ from modelling.planning.posterior import OrderPosterior
 from modelling.planning.stop_rule import Assessment, pause_if_certain
 from modelling.planning.stopping import Forecast, candidates, certainty, cut_probabilities, expected_tau, forecast
 from modelling.updater.update import update_one
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 pytestmark = pytest.mark.django_db
 LogIn = Callable[[User], Client]
@@ -106,7 +106,7 @@ def test_a_version_stores_what_the_page_says(snapshot: ModelSnapshot, owner: Use
     text = log_in(owner).get("/projects/pets/stopping/").text
     assert f"with a probability of {100 * found.probability:.0f} %" in text
     assert "more judgements" in text
-    assert "or there is none" in text
+    assert "or there is no previous version" in text
 
 
 def test_each_group_has_its_own_top_where_pairs_stay_within_groups(project: Project, crowd: list[Worker]) -> None:
@@ -169,7 +169,7 @@ def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
-    assert page.other_cut == "A clearer boundary: the top 3 are right with 80 %."
+    assert page.other_cut == "The top 3 would be a clearer cut: it is correct with 80% probability."
 
 
 @pytest.mark.parametrize(("number", "text"), [(7, "7"), (243, "240"), (1234, "1,250"), (123_456, "123,500")])

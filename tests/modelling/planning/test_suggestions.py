@@ -20,7 +20,7 @@ from modelling.planning.reading_time import ReadingTime, reading_time
 from modelling.training.snapshots import FittedModel, read_fitted_model
 from modelling.updater.update import update_one
 from tests.conftest import make_items
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 pytestmark = pytest.mark.django_db
 Judge = Callable[..., Receipt]

@@ -128,7 +128,7 @@ def test_a_study_with_judgements_of_people_needs_yes_really(
 ) -> None:
     judge(worker)
     ended = run("simulate_crowd", "pets", "--judgements", 1)
-    assert (ended.code, "has 1 judgements of real people" in ended.err) == (2, True)
+    assert (ended.code, "has 1 judgements by real people" in ended.err) == (2, True)
     assert run("simulate_crowd", "pets", "--judgements", 1, "--workers", 1, "--yes-really").code == 0
     assert Counter(Judgement.objects.values_list("source", flat=True)) == {"browser": 1, "simulated": 1}
 

@@ -12,7 +12,7 @@ from annotation.models import Item, Project, User
 from annotation.storage import event_log
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
 from modelling.updater import failure_messages, update
-from tests.modelling.histories import TEXTS, Answer, all_pairs, answer, make_study
+from tests.modelling.samples.histories import TEXTS, Answer, all_pairs, answer, make_study
 
 pytestmark = pytest.mark.django_db
 

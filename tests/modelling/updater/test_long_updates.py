@@ -12,7 +12,7 @@ from annotation.storage import event_log
 from modelling.models import LeasedRow, ModelSnapshot, SettingsSearch, UpdateState
 from modelling.updater import leases, long_updates, loop, settings_search, update, update_state
 from modelling.updater.long_updates import LongUpdates, takes_long
-from tests.modelling.histories import all_pairs, make_study
+from tests.modelling.samples.histories import all_pairs, make_study
 
 pytestmark = pytest.mark.django_db
 

@@ -29,9 +29,9 @@ from annotation.services import Receipt, verification
 from annotation.services.deletion import NotArchived
 from modelling.models import ConsensusScore, ExportJob, ModelSnapshot, SnapshotArrays, UpdateState, WebhookHost
 from modelling.updater import project_removal, update, update_state
-from modelling.webhooks import delivery
+from modelling.updater.webhooks import delivery
 from tests.annotation.services.privacy.test_erasure import CANARY, dump_database
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

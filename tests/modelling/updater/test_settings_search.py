@@ -20,6 +20,7 @@ from modelling.models import SettingsSearch, UpdateState
 from modelling.training.evaluation.scoreboard import LabelMetrics
 from modelling.updater import leases, settings_search
 from modelling.updater.settings_search import SearchData, SettingsCandidate
+from tests.modelling.samples.histories import make_crowd
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -29,13 +30,7 @@ PAGE = "/projects/pets/model/settings/"
 @pytest.fixture
 def crowd(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Eight workers with five answers each, about cats and about dogs."""
-    Project.objects.update(redundancy=100)
-    project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(8)]
-    for number, worker in enumerate(workers):
-        for turn in range(5):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
-    return workers
+    return make_crowd(project, judge, workers=8)
 
 
 @pytest.fixture

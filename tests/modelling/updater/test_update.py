@@ -24,6 +24,7 @@ from modelling.training.snapshots import FittedModel, Scores, current_snapshot, 
 from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater import failure_messages, leases, update, update_state
+from tests.modelling.samples.histories import make_crowd
 
 pytestmark = pytest.mark.django_db
 
@@ -212,13 +213,7 @@ def test_an_updater_records_heartbeats(db: None) -> None:
 @pytest.fixture
 def many(project: Project, judge: Callable[..., Receipt]) -> list[Worker]:
     """Twelve workers, more than there are components, with six answers each."""
-    Project.objects.update(redundancy=100)
-    project.refresh_from_db()
-    workers = [services.enrol(project=project) for _ in range(12)]
-    for number, worker in enumerate(workers):
-        for turn in range(6):
-            judge(worker, ("left", "right", "tie")[(number + turn) % 3])
-    return workers
+    return make_crowd(project, judge, workers=12, answers=6)
 
 
 @pytest.mark.both_databases

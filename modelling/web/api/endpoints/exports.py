@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from django.db.models import Max
 from django.http import Http404
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
@@ -14,8 +15,9 @@ from annotation.exceptions import RequestError
 from annotation.http.access import Role
 from annotation.http.downloads import DownloadResponse
 from annotation.models import EventHead, Project
+from annotation.services.participation.passport import plan_of
 from modelling.exports import service
-from modelling.exports.catalogue import ARCHIVE, content_type_for, export_names, formats_for
+from modelling.exports.catalogue import ARCHIVE, PDF, REPORT, content_type_for, export_names, formats_for
 from modelling.exports.points import MAX_SEQUENCE_DIGITS, ExportError, resolve_point
 from modelling.exports.service import ExportRequest, find_job, open_finished_file
 from modelling.models import ExportJob
@@ -107,7 +109,7 @@ class ExportJobResponse(ResponseSchema):
 
 @router.get("/projects/{slug}/exports", auth=read_access, response=ExportsResponse, summary="List exports")
 def list_exports(request: ApiRequest, slug: Slug) -> Any:
-    """Tables, formats of other programs and the archive. For analysts."""
+    """Lists the tables, the formats for other programs, the report and the archive. For analysts."""
     point = resolve_point(get_project(request, slug, Role.ANALYST))
     options = [{"what": what, "formats": formats_for(what)} for what in export_names()]
     return {"exports": options, "as_of_seq": point.sequence, "version": point.version}
@@ -117,7 +119,7 @@ def list_exports(request: ApiRequest, slug: Slug) -> Any:
     "/projects/{slug}/exports", auth=write_access, response={202: ExportJobResponse}, summary="Request a large file"
 )
 def request_export(request: ApiRequest, slug: Slug, new: ExportJobCreate) -> Any:
-    """Written in the background. Repeating the request while the file is waiting or being written returns the same job.
+    """The file is written in the background. Repeating the request before it is done returns the same job.
 
     The limit is ten requests per person and hour.
     """
@@ -179,7 +181,7 @@ def fetch_export(request: ApiRequest, slug: Slug, what: What, format: Format, qu
         response = DownloadResponse(file.name, file.open(), file.content_type)
     except ExportError as error:
         raise ExportNotFound(str(error)) from None
-    point = (file.version, file.as_of_seq, head.inputs_revision, _settings_fingerprint(project))
+    point = (file.version, file.as_of_seq, head.inputs_revision, _settings_fingerprint(project, what))
     if same := not_modified(request, response, what, format, *point):
         return same
     export.stream()
@@ -191,15 +193,19 @@ def _check_size(export: ExportRequest) -> None:
         return
     if export.what == ARCHIVE:
         raise Conflict(str(_("An archive takes too long to stream. Request it and fetch it when it is done.")), "what")
+    if export.format == PDF:
+        raise Conflict(str(_("A PDF takes too long to stream. Request it and fetch it when it is done.")), "what")
     message = _("This file has more than %(most)s rows. Request it and fetch it when it is done.")
     raise Conflict(message % {"most": f"{service.MAX_STREAMED_ROWS:,}"}, "what")
 
 
-def _settings_fingerprint(project: Project) -> str:
-    """Hash what files contain and people can change without an event: settings, names and closing answers."""
+def _settings_fingerprint(project: Project, what: str) -> str:
+    """Hash the file contents that can change without an event: settings, component names and closing answers."""
     names = sorted(project.component_names.values_list("number", "name"))
     answered = project.workers.aggregate(last=Max("closing_at"))["last"]
     values = [project.question, project.language, project.pairs, project.questionnaire, names, str(answered)]
+    if what == REPORT:
+        values += [project.title, plan_of(project), get_language()]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12]
 
 

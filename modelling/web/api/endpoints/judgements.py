@@ -89,7 +89,7 @@ class PastJudgement(RequestSchema):
     choice: Annotated[Literal["a", "b", "tie"], Field(description="The preferred item.", examples=["a"])]
     judged_at: Annotated[
         Annotated[str, Field(max_length=60, json_schema_extra={"format": "date-time"})] | None,
-        Field(description="When; without a zone it is in UTC."),
+        Field(description="Time of the judgement; UTC if it has no zone."),
     ] = None
     response_ms: Annotated[StrictInt, Field(ge=0, le=MAX_MILLISECONDS)] | None = None
     note: Annotated[PlainText, Field(max_length=MAX_NOTE, description="The worker's reason.")] = ""
@@ -102,7 +102,7 @@ class JudgementsImport(RequestSchema):
 
 
 class JudgementImportResponse(ResponseSchema):
-    """Counts of new judgements, those of them that are ties, new workers, known judgements, workers with new traits."""
+    """Counts of new judgements, ties among them, new workers, judgements already stored, workers with new traits."""
 
     added: int
     ties: int

@@ -73,13 +73,13 @@ class PredictionRequest(RequestSchema):
 
 
 class PairResponse(ResponseSchema):
-    """`personal` is false if the model has no judgements of the worker and predicts for a typical worker."""
+    """`personal` is false if the model has no judgements by the worker and predicts for a typical worker."""
 
     a: str
     b: str
     worker: str | None
-    probability: float = Field(description="That the worker, or a typical worker, prefers `a` to `b`.")
-    probability_random_worker: float = Field(description="That a random member of the crowd prefers `a` to `b`.")
+    probability: float = Field(description="Probability that the worker, or a typical worker, prefers `a` to `b`.")
+    probability_random_worker: float = Field(description="Probability that a random worker prefers `a` to `b`.")
     personal: bool
     comparable: bool = Field(
         description="Whether judgements link the two items. If not, the prediction is extrapolated from their texts."
@@ -90,15 +90,15 @@ class UtilityResponse(ResponseSchema):
     worker: str
     item: str
     mean: float
-    sd: float = Field(description="Of the difference from the mean of the ranked items.")
+    sd: float = Field(description="Standard deviation of the difference from the mean of the ranked items.")
     personal: bool
     part: int | None = Field(
-        description="Of the comparison graph. Scores in different parts have no common scale in the judgements."
+        description="Part of the comparison graph. Scores in different parts have no common scale in the judgements."
     )
 
 
 class TextResponse(ResponseSchema):
-    """The predicted score and rank of the text, with a 95 % interval of ranks."""
+    """The predicted score and rank of the text, with a 95% rank interval."""
 
     mean: float
     sd: float

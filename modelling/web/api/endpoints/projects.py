@@ -52,7 +52,7 @@ class Question(RequestSchema):
     kind: Annotated[Kind | None, Field(description="Default: `choice`, or `short` without choices.")] = None
     min: Annotated[StrictInt | StrictFloat | None, Field(description="For `number` and `scale`.")] = None
     max: Annotated[StrictInt | StrictFloat | None, Field(description="Largest number.")] = None
-    low: Annotated[PlainText, Field(max_length=60, description="The smallest number of a scale in words.")] = ""
+    low: Annotated[PlainText, Field(max_length=60, description="Label of the smallest number of a scale.")] = ""
     high: Annotated[PlainText, Field(max_length=60)] = ""
     required: StrictBool = False
     when: Literal["before", "after"] = "before"
@@ -83,7 +83,7 @@ class ProjectCreate(RequestSchema):
     redundancy: Annotated[StrictInt, Field(ge=1, le=1000, description="Workers per pair.")] = 3
     repeat_share: Annotated[StrictInt, Field(ge=0, le=50, description="Percent.")] = 0
     suggestions: Annotated[Suggestions, Field(description="Purpose of suggested pairs.")] = Project.Suggestions.ORDER
-    random_share: Annotated[StrictInt, Field(ge=0, le=100, description="Percent of pairs beside suggestions.")] = 20
+    random_share: Annotated[StrictInt, Field(ge=0, le=100, description="Percent of pairs chosen at random.")] = 20
     top_k: Annotated[StrictInt, Field(ge=1, le=1000, description="Items at the top that matter.")] = 5
     stop_target: Annotated[StrictInt, Field(ge=50, le=99, description="Certainty at which to stop, percent.")] = 90
     stop_pauses: Annotated[StrictBool, Field(description="Pause the study when it is certain enough.")] = False

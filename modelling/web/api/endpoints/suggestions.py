@@ -26,7 +26,7 @@ class SuggestionCreate(RequestSchema):
     a: Annotated[Key, Field(examples=["cat-1"])]
     b: Annotated[Key, Field(examples=["cat-2"])]
     worker: Annotated[Code | None, Field(description="Only for this worker.")] = None
-    gain: Annotated[FiniteFloat, Field(description="Of pairs issued equally often the largest is used first.")]
+    gain: Annotated[FiniteFloat, Field(description="Among pairs issued equally often, the largest is used first.")]
 
 
 class SuggestionsReplace(RequestSchema):

@@ -16,6 +16,10 @@ from annotation.forms.questionnaire import JoinForm
 from annotation.http.access import Role
 from annotation.models import Judgement, PlatformIdentity, Project, Worker, WorkerExclusion
 from annotation.services.tasks import build_task
+from modelling.findings.workers.assessment import AUTOMATED
+from modelling.findings.workers.versions import get_assessment, get_assessments
+from modelling.models import WorkerAssessment
+from modelling.training.versions import shown_snapshot
 from modelling.web.api.auth import ApiRequest, check_worker_rate, get_project, get_worker, read_access, write_access
 from modelling.web.api.errors import InvalidBody, raise_form_errors
 from modelling.web.api.pagination import ListQuery, Order, Page, paginate
@@ -51,6 +55,18 @@ class WorkerCreate(RequestSchema):
     ] = {}
 
 
+class AssessmentResponse(ResponseSchema):
+    """Probabilities that a worker's answers are careless, different from the consensus, or ordinary."""
+
+    careless: float
+    different: float
+    ordinary: float
+    answers: int = Field(description="Answers without ties that were assessed.")
+    version: int = Field(description="The version that made the assessment.")
+    looks_automated: bool = Field(description="Whether there are two or more signs that are rare in people.")
+    evidence: dict[str, Any] = Field(description="Counts behind the probabilities.")
+
+
 class WorkerResponse(ResponseSchema):
     """A worker, identified by a random code."""
 
@@ -63,6 +79,9 @@ class WorkerResponse(ResponseSchema):
     arm: str | None = Field(description="The arm of the study to which the worker was assigned; null without arms.")
     excluded: bool = Field(description="Whether an owner excluded the worker's judgements from the model.")
     exclusion_reason: str | None = Field(description="The owner's reason; null if the worker is not excluded.")
+    assessment: AssessmentResponse | None = Field(
+        description="From the version that pages show; null with fewer than 20 answers without ties."
+    )
 
 
 class Side(ResponseSchema):
@@ -97,10 +116,15 @@ class WorkerQuery(ListQuery):
 @router.get("/projects/{slug}/workers", auth=read_access, response=Page[WorkerResponse], summary="List workers")
 def list_workers(request: ApiRequest, slug: Slug, query: Query[WorkerQuery]) -> Any:
     """All workers except withdrawn and erased ones."""
-    rows = _workers_with_counts(get_project(request, slug))
+    project = get_project(request, slug)
+    rows = _workers_with_counts(project)
     if query.state:
         rows = rows.filter(state=query.state)
-    return paginate(rows, ORDERS[query.ordering], query, worker_response)
+    shown = shown_snapshot(project)
+    assessments = get_assessments(project, shown) if shown else {}
+    return paginate(
+        rows, ORDERS[query.ordering], query, lambda worker: worker_response(worker, assessments.get(worker.pk))
+    )
 
 
 @router.post(
@@ -133,14 +157,15 @@ def enrol_worker(request: ApiRequest, slug: Slug, new: WorkerCreate) -> Any:
 def read_worker(request: ApiRequest, slug: Slug, code: Code) -> Any:
     """One worker."""
     project = get_project(request, slug)
-    return worker_response(_workers_with_counts(project).get(pk=get_worker(project, code).pk))
+    worker, shown = _workers_with_counts(project).get(pk=get_worker(project, code).pk), shown_snapshot(project)
+    return worker_response(worker, get_assessment(worker, shown) if shown else None)
 
 
 @router.post(
     "/projects/{slug}/workers/{code}/pairs", auth=write_access, response=Task, summary="Lease pairs to a worker"
 )
 def lease_pairs(request: ApiRequest, slug: Slug, code: Code) -> Any:
-    """Leases up to five pairs for the study's lease time; repeating the request returns those still open."""
+    """Leases up to `pairs_ahead` pairs for the study's lease time; repeating the request returns those still open."""
     project = get_project(request, slug, Role.ANALYST)
     worker = check_worker_rate(get_worker(project, code))
     if project.state != Project.State.OPEN:
@@ -149,7 +174,7 @@ def lease_pairs(request: ApiRequest, slug: Slug, code: Code) -> Any:
 
 
 def _workers_with_counts(project: Project) -> Any:
-    """Annotate the project's workers with their number of answers that are not retracted."""
+    """Annotate the project's workers with their number of valid answers and their exclusion reason."""
     answers = Judgement.objects.answers().filter(worker=OuterRef("pk")).order_by().values("worker")
     counts = answers.annotate(n=Count("pk")).values("n")
     reason = WorkerExclusion.objects.filter(worker=OuterRef("pk"), until_revision=None).values("reason")
@@ -159,11 +184,19 @@ def _workers_with_counts(project: Project) -> Any:
     )
 
 
-def worker_response(worker: Any) -> dict[str, Any]:
+def worker_response(worker: Any, assessment: WorkerAssessment | None = None) -> dict[str, Any]:
     names = ("code", "state", "traits", "answers", "joined_at", "exclusion_reason")
     counted = {"judgements": worker.n_judgements, "excluded": worker.exclusion_reason is not None}
     counted["arm"] = worker.arm.name if worker.arm else None
+    counted["assessment"] = assessment_response(assessment) if assessment else None
     return {**{name: getattr(worker, name) for name in names}, **counted}
+
+
+def assessment_response(row: WorkerAssessment) -> dict[str, Any]:
+    counts = {name: value for name, value in row.evidence.items() if name not in ("alike", "largest_move", "signs")}
+    chances = {name: getattr(row, name) for name in ("careless", "different", "ordinary", "answers")}
+    automated = len(row.evidence["signs"]) >= AUTOMATED
+    return {**chances, "version": row.snapshot.number, "looks_automated": automated, "evidence": counts}
 
 
 def _find_worker(project: Project, external_id: str | None) -> Any:
@@ -174,7 +207,7 @@ def _find_worker(project: Project, external_id: str | None) -> Any:
 
 
 def _questionnaire_form(project: Project, answers: dict[str, Any]) -> JoinForm:
-    """Validate the answers with the form of the welcome page."""
+    """Validate the answers with the welcome page's form."""
     form = JoinForm(project, {"consent": "on", **{f"q_{name}": answer for name, answer in answers.items()}})
     names = {question.name for question in form.questions.values()}
     if unknown := sorted(set(answers) - names):

@@ -15,13 +15,14 @@ from modelling.exports.catalogue import TABLES
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import load_fitted_model
 from modelling.training.storage.array_store import DamagedArrays
+from modelling.training.votes import get_votes
 from modelling.web.api.tokens import create_token
 from tests.modelling.exports.samples import csv_rows, export_bytes, export_table, fit
-from tests.modelling.histories import make_study
+from tests.modelling.samples.histories import make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-SEPARATE = "parts that were never compared with each other"
+SEPARATE = "parts, and no item was compared with one from another part"
 
 
 @pytest.fixture
@@ -101,6 +102,22 @@ def test_every_page_with_ranks_of_all_items_says_what_is_extrapolated(
     client, item, worker = log_in(owner), study.items.earliest("pk"), study.workers.earliest("pk")
     for page in (f"ranking/{item.pk}/", f"workers/{worker.code}/", "pairs/", "new-argument/?text=Cats"):
         assert SEPARATE in client.get(f"/projects/parts/{page}").text, page
+
+
+@pytest.mark.parametrize("page", ["claims", "stopping"])
+def test_pages_about_all_items_say_that_parts_were_never_compared(
+    study: Project, version: ModelSnapshot, owner: User, log_in: Callable[[User], Client], page: str
+) -> None:
+    assert SEPARATE in log_in(owner).get(f"/projects/parts/{page}/").text
+
+
+def test_a_study_in_groups_of_one_part_each_needs_no_notice(
+    project: Project, snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    client = log_in(owner)
+    assert SEPARATE not in client.get("/projects/pets/claims/?group=cats").text
+    assert get_votes(snapshot).spans_parts(within_groups=True) is False
+    assert get_votes(snapshot).spans_parts(within_groups=False) is True
 
 
 def test_the_public_ranking_is_within_parts(study: Project, version: ModelSnapshot, client: Client) -> None:

@@ -8,7 +8,7 @@ from django.test import Client
 from annotation.models import Project, User
 from modelling.dashboards.common.warnings import describe_warnings, find_warnings
 from modelling.models import ConsensusScore, ModelSnapshot, ScoreboardEntry
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 
 pytestmark = pytest.mark.django_db
 

@@ -36,15 +36,14 @@ def test_a_typical_worker_is_not_flagged() -> None:
     [
         ({"left": 58}, "one_sided", "chose the text on the left in 58 of 60 judgements"),
         ({"left": 2}, "one_sided", "chose the text on the right in 58 of 60 judgements"),
-        ({"median_ms": 900.0}, "hasty", "median 0.9 s, typical 5.0 s (n = 60)"),
-        ({"median_ms": 900.0, "timed": 12}, "hasty", "median 0.9 s, typical 5.0 s (n = 12)"),
+        ({"median_ms": 900.0}, "hasty", "median response time 0.9 s; typical: 5.0 s (n = 60)"),
+        ({"median_ms": 900.0, "timed": 12}, "hasty", "median response time 0.9 s; typical: 5.0 s (n = 12)"),
         (
             {"median_ms": 4000.0, "characters_per_second": 240.0},
             "hasty",
-            "median 4.0 s for 240 characters per second, typical 6.5 s (n = 60)",
+            "median response time 4.0 s, 240 characters per second; typical: 6.5 s (n = 60)",
         ),
         ({"contradicted": 5}, "contradictory", "different answers to 5 of 6 repeated pairs"),
-        ({"agreed": 29, "self_consistent": 36}, "like_nobody", "agreement with the crowd 48 %, self-consistency 60 %"),
     ],
 )
 def test_each_flag_shows_its_evidence(given: dict[str, float], name: str, evidence: str) -> None:

@@ -17,8 +17,8 @@ from modelling.models import ComponentNumbers, ModelSnapshot
 from modelling.training.components.axes import load_component_axes
 from modelling.training.votes import training_judgements
 from modelling.updater.update import update_one
-from tests.modelling.two_camps import load_estimator, make_fitted_study, make_study
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import load_estimator, make_fitted_study, make_study
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 

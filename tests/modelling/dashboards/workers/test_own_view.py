@@ -16,8 +16,8 @@ from modelling.dashboards.workers.own_view import OwnChoices, own_view
 from modelling.dashboards.workers.worker import WorkerAnswers
 from modelling.models import ModelSnapshot
 from modelling.updater.update import update_one
-from tests.modelling.two_camps import load_estimator
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import load_estimator
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 

@@ -20,8 +20,8 @@ from modelling.models import ModelSnapshot
 from modelling.training.ranking import Z_95, relative_sd
 from modelling.training.votes import training_judgements
 from modelling.updater.update import update_one
-from tests.modelling.two_camps import load_estimator
-from tests.modelling.two_camps import snapshot as snapshot
+from tests.modelling.samples.two_camps import load_estimator
+from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -177,7 +177,7 @@ def test_a_worker_unknown_to_the_model_has_an_empty_page_and_no_file(
     snapshot: ModelSnapshot, project: Project, analyst: User, log_in: Callable[[User], Client]
 ) -> None:
     stranger, client = services.enrol(project=project), log_in(analyst)
-    assert "includes no judgements of this worker yet" in client.get(f"/projects/pets/workers/{stranger.code}/").text
+    assert "includes no judgements by this worker yet" in client.get(f"/projects/pets/workers/{stranger.code}/").text
     assert client.get(f"/projects/pets/workers/{stranger.code}/preferences.csv").status_code == 404
     assert len(client.get(f"/projects/pets/workers/{stranger.code}/judgements.csv").text.splitlines()) == 1
 

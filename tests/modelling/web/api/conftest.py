@@ -7,7 +7,7 @@ from django.test import Client
 
 from annotation.models import Project, User
 from modelling.web.api.tokens import create_token
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 Script = Callable[..., Client]
 

@@ -11,10 +11,12 @@ from django.utils import timezone
 from annotation import services
 from annotation.http import throttling
 from annotation.models import Project, Worker
+from modelling.dashboards.report.document import render_report
 from modelling.exports import jobs, service
 from modelling.models import ExportJob
 from tests.modelling.exports.samples import export_bytes
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
 EXPORTS = "/api/v1/projects/pets/exports"
@@ -113,3 +115,14 @@ def test_data_of_erased_people_are_not_returned(
     log = "/api/v1/projects/pets/judgements"
     assert [row["uuid"] for row in olga.get(log).json()["rows"]] == [str(kept.uuid)]
     assert [olga.get(f"{log}/{each.uuid}").status_code for each in (erased, kept)] == [404, 200]
+
+
+def test_the_report_is_streamed_as_html_and_requested_as_pdf(olga: Client, project: Project) -> None:
+    snapshot = make_fitted_study(project)
+    report = olga.get(f"{EXPORTS}/report.html")
+    assert body(report).decode() == render_report(snapshot)
+    assert olga.get(f"{EXPORTS}/report.html", headers={"if-none-match": report["ETag"]}).status_code == 304
+    Project.objects.filter(pk=project.pk).update(title="Animals")
+    assert olga.get(f"{EXPORTS}/report.html", headers={"if-none-match": report["ETag"]}).status_code == 200
+    refused = olga.get(f"{EXPORTS}/report.pdf")
+    assert refused.status_code in (404, 409)  # 404 where no browser is installed

@@ -10,8 +10,8 @@ from django.test import Client
 from annotation import services
 from annotation.http import throttling
 from annotation.models import Item, Project, Worker
-from modelling.exports.model_tables import RANKING_COLUMNS
-from tests.modelling.studies import make_version
+from modelling.exports.tables.model import RANKING_COLUMNS
+from tests.modelling.samples.studies import make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 PETS = "/api/v1/projects/pets"

@@ -12,8 +12,8 @@ from annotation import services
 from annotation.models import Item, Project, Suggestion, Worker
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.training import snapshots
-from tests.modelling.studies import make_version
-from tests.modelling.two_camps import load_estimator, make_fitted_study
+from tests.modelling.samples.studies import make_version
+from tests.modelling.samples.two_camps import load_estimator, make_fitted_study
 
 pytestmark = pytest.mark.django_db
 PETS = "/api/v1/projects/pets"

@@ -13,7 +13,7 @@ from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
 from modelling.models import ModelSnapshot
 from modelling.web.api.router import api
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 from tests.modelling.web.api.conftest import Script
 from tests.modelling.web.api.rights import API, TOKENS
 

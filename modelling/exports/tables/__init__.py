@@ -1,0 +1,1 @@
+"""The export tables, and how their rows are read page by page."""

@@ -1,0 +1,1 @@
+"""Studies, histories and fitted models that several tests share."""
