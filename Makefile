@@ -47,7 +47,7 @@ check: $(VENV)/.dev  ## style, types, templates, import layers, missing migratio
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/djlint --check --lint --quiet templates
+	@$(BIN)/djlint --check --lint templates
 	@$(BIN)/lint-imports
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
@@ -59,18 +59,38 @@ format: $(VENV)/.dev  ## reformat Python and templates
 bench: $(VENV)/.dev  ## run every benchmark in its quick form and print JSON
 	@$(BIN)/python -m benchmarks
 
-.PHONY: drills drill-kills load
-drills: $(VENV)/.dev  ## fault drills at full size on both databases (half an hour)
+.PHONY: paper
+paper: $(VENV)/.dev  ## run the paper's experiments (DATA=DIR with ukpconvarg/ and sushi/; hours, a killed run continues)
+	@$(BIN)/python -m benchmarks.paper $(if $(DATA),--data $(DATA)) $(PAPER_OPTIONS)
+
+.PHONY: drills drills-short long-tests drill-kills load load-embedded soak sbom
+drills: $(VENV)/.dev  ## fault drills on both databases: each once in full, then four seeds in short (an hour)
+	@$(BIN)/python -m tests.drills.faults
+
+drills-short: $(VENV)/.dev  ## every fault drill once in the short frame (15 minutes)
+	@$(BIN)/python -m tests.drills.faults --short --seeds 1
+
+long-tests: $(VENV)/.dev  ## the tests that have a long form, at full size on both databases (half an hour)
 	@$(BIN)/python -m tests.drills
 	@DRILLS=long $(BIN)/python -m pytest -p tests.postgres_plugin tests/drills tests/annotation/services/test_concurrency.py tests/modelling/exports/test_round_trips.py tests/modelling/web/api/test_fuzzing.py
 	@DRILLS=long $(BIN)/python -m pytest tests/drills tests/annotation/services/test_concurrency.py tests/modelling/updater/test_bad_data.py tests/modelling/training/test_inputs.py tests/modelling/exports/test_round_trips.py tests/modelling/web/api/test_fuzzing.py
 
 drill-kills: $(VENV)/.dev  ## check that 50,000 posts survive 50 kills of the server (half an hour)
-	@$(BIN)/python -m tests.drills.kills --posts 50000 --kills 50
+	@$(BIN)/python -m tests.drills.scenarios.kills --posts 50000 --kills 50
 
-load: $(VENV)/.dev  ## measure judging under load: response times, errors, queries and fsyncs
+load: $(VENV)/.dev  ## 500 workers join in two minutes on PostgreSQL and Redis (20 minutes; an idle machine)
+	@$(BIN)/python -m benchmarks.server.burst --profile server
+
+load-embedded: $(VENV)/.dev  ## 100 workers on SQLite, then judging alone, queries and fsyncs (20 minutes)
+	@$(BIN)/python -m benchmarks.server.burst --profile embedded
 	@$(BIN)/python -m benchmarks.server.judging_load
 	@$(BIN)/python -m benchmarks.server.fsync
+
+soak: $(VENV)/.dev  ## half an hour at 50 answers a second: memory, files and tables stay flat (MINUTES=30)
+	@$(BIN)/python -m benchmarks.server.soak --minutes $(or $(MINUTES),30)
+
+sbom: $(VENV)/.runtime  ## print the software bill of materials (CycloneDX)
+	@$(BIN)/python deploy/sbom.py
 
 lock: $(VENV)/.dev  ## pin the newest allowed versions with hashes
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.lock

@@ -1,4 +1,4 @@
-"""Shared by all benchmarks: CPU time in Cholesky units, progress on stderr, one JSON result, paired intervals."""
+"""Helpers for all benchmarks: CPU time in Cholesky units, progress on stderr, one JSON result, paired intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result and the CPU seconds of all threads of this process."""
+    """Run `work`; return its result and the CPU seconds that all threads of this process spent."""
     start = time.process_time()
     result = work()
     return result, time.process_time() - start
@@ -57,7 +57,7 @@ def in_units(seconds: float) -> float:
 
 
 def peak_megabytes() -> float:
-    """Return the peak resident memory of this process, without that of its parent before the fork."""
+    """Return this process's peak resident memory, not counting its parent's memory before the fork."""
     status = Path("/proc/self/status")
     if status.exists():
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
@@ -72,7 +72,7 @@ def print_progress(message: str) -> None:
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
-    """Return the mean difference of two paired series with its 95 % t interval."""
+    """Return the mean difference between two paired series with its 95% t interval."""
     gaps = np.subtract(first, second)
     gaps = gaps[np.isfinite(gaps)]
     mean = float(gaps.mean()) if len(gaps) else float("nan")
@@ -100,7 +100,7 @@ def rounded(value: Any, digits: int = 4) -> Any:
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options of every benchmark."""
+    """Return a parser with the options that all benchmarks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that the benchmark works")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
@@ -108,7 +108,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def publish(name: str, result: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Print the result as JSON and, unless it is a quick one, write it to the results folder."""
+    """Print the result as JSON and, unless this is a quick run, write it to the results folder."""
     plain: dict[str, Any] = rounded({"benchmark": name, "quick": options.quick, **result})
     text = json.dumps(plain, indent=1)
     print(text, flush=True)

@@ -1,4 +1,4 @@
-"""Random crowds with a known ground truth from the generative model of the paper."""
+"""Random crowds with a known ground truth, drawn from the paper's generative model."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from django.urls import reverse
 
 
 class ConcordAdminSite(AdminSite):
-    """Lists studies and people first, and the tables of each app by the `place` of their admin class and by name."""
+    """List studies and people first, and sort each app's tables by their admin class's `place`, then by name."""
 
     site_header = site_title = "Concord"
     index_title = "Administration"
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseRedirect:
-        """Use the one log-in page, with its limits and its second factor."""
+        """Redirect to the site's log-in page, which has rate limits and the second factor."""
         if request.user.is_authenticated and not self.has_permission(request):
             raise PermissionDenied
         target = urlencode({REDIRECT_FIELD_NAME: request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")})

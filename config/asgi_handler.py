@@ -3,8 +3,9 @@
 Django's own handler switches threads for every middleware and opens a database connection in a new thread for each
 request. Here one thread of a pool handles a request from middleware to response: fewer threads compete for the GIL
 and for SQLite's write lock, and each keeps its connection. Judging requests have their own pool, so that no page,
-import or export delays them; so have the health checks, one each. If too many requests wait for a pool, the next one is
-refused at once: a client that tries again later is served sooner than one at the end of a long queue.
+import or export delays them, and each health check has one too. If too many requests wait for a pool, the next one is
+refused at once, and one that has waited too long for a thread is refused as well: a client that tries again later is
+served sooner than one at the end of a long queue.
 """
 
 import asyncio
@@ -25,7 +26,8 @@ JUDGING_PATHS = ("/judgements/", "/retractions/", "/task/")
 HEALTH_PATHS = ("/healthz", "/readyz")
 JUDGING_THREADS = 2  # one computes while the other waits for the disk; more would only wait for SQLite's lock
 PAGE_THREADS = 4  # an import or an export may occupy one for a while
-MAX_WAITING = 100  # requests of a pool; about a second of work
+MAX_WAITING = 100  # requests per pool; about a second of work
+THREAD_SECONDS = 5.0  # how long a request waits for a thread
 PROBLEM = {
     "type": "about:blank",
     "title": "The server is busy.",
@@ -51,7 +53,9 @@ class PooledHandler(ASGIHandler):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         pool = self._pool_for(scope["path"])
         if self.waiting[pool] >= MAX_WAITING:
-            await self._refuse(scope, send)
+            with measure_request(scope["path"]) as measurement:
+                measurement.status = 503
+            await self._refuse(send)
             return
         try:
             body = await self.read_body(receive)
@@ -59,27 +63,33 @@ class PooledHandler(ASGIHandler):
             return
         with body:
             response = await self._respond_in(pool, scope, body)
-            if response.streaming:
+            if response is None:
+                await self._refuse(send)
+            elif response.streaming:
                 await self._stream(response, receive, send)
             else:
                 await self.send_response(response, send)
 
     async def _respond_in(self, pool: ThreadPoolExecutor, scope: Any, body: IO[bytes]) -> Any:
-        """Wait for a thread of the pool and run the request in it."""
+        """Run the request in one of the pool's threads; None if no thread was free in time."""
         self.waiting[pool] += 1
         try:
             with measure_request(scope["path"]) as measurement:
-                response = await asyncio.get_running_loop().run_in_executor(pool, self._respond, scope, body)
+                work = pool.submit(self._respond, scope, body)
+                result = asyncio.wrap_future(work)
+                await asyncio.wait([result], timeout=THREAD_SECONDS)
+                if work.cancel():  # impossible once a thread has begun
+                    measurement.status = 503
+                    return None
+                response = await result
                 measurement.status = response.status_code
             return response
         finally:
             self.waiting[pool] -= 1
 
-    async def _refuse(self, scope: Any, send: Any) -> None:
-        with measure_request(scope["path"]) as measurement:
-            measurement.status = 503
-            await send({"type": "http.response.start", "status": 503, "headers": BUSY_HEADERS})
-            await send({"type": "http.response.body", "body": BUSY})
+    async def _refuse(self, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 503, "headers": BUSY_HEADERS})
+        await send({"type": "http.response.body", "body": BUSY})
 
     def _pool_for(self, path: str) -> ThreadPoolExecutor:
         if path.endswith(JUDGING_PATHS):

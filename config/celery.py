@@ -1,4 +1,4 @@
-"""The Celery application of the server profile. Tasks are only hints: the work to do is computed from the database.
+"""The Celery application for the server profile. Tasks only wake updaters; the database determines what to do.
 
 celery -A config.celery worker      celery -A config.celery beat
 """

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits for the head of a request: its size, and the time until it is complete.
+"""uvicorn's HTTP protocol with limits on a request's head: its size, and the time until it is complete.
 
 uvicorn reads a head of any size for any time. A proxy in front has limits of its own (deploy/nginx.conf); these protect
 a server that is reached directly.
@@ -17,7 +17,7 @@ class HeadTooLarge(Exception):
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    _deadline: asyncio.TimerHandle | None = None  # while the head of a request is incomplete
+    _deadline: asyncio.TimerHandle | None = None  # set while a request's head is incomplete
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -45,7 +45,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Called for every exception of the callbacks above."""
+        """Cancel the deadline; uvicorn calls this for every exception in the callbacks above."""
         self._end_head()
         super().send_400_response(msg)
 

@@ -40,7 +40,7 @@ class RequestIdMiddleware:
 
 
 class PrivateCacheMiddleware:
-    """Keep pages out of caches and off the disk of a shared computer, unless their view says otherwise."""
+    """Keep pages out of caches and off shared computers' disks, unless their view sets Cache-Control."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response

@@ -12,6 +12,6 @@ def settings_module() -> str:
 
 
 def fresh_environment(environment: Mapping[str, str], data: Path) -> dict[str, str]:
-    """The environment of a process with a new embedded installation in this folder."""
+    """The environment for a process that runs a new embedded installation in this folder."""
     kept = {name: value for name, value in environment.items() if name not in PROFILE_VARIABLES}
     return kept | {"CONCORD_DATA": str(data)}

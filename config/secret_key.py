@@ -18,7 +18,7 @@ OUR_FILES = (KEY_FILE, "concord.sqlite3", "snapshots")
 def make_private(folder: Path) -> None:
     """Create the data folder, or close an existing one to other users (mode 700).
 
-    A folder with a sticky bit, of another user or with other contents is shared on purpose and stays as it is.
+    A folder that has the sticky bit, another owner or other contents is shared on purpose and is left unchanged.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
@@ -28,7 +28,7 @@ def make_private(folder: Path) -> None:
 
 
 def secret_key(data_dir: Path) -> str:
-    """SECRET_KEY, or the key in `data_dir`, created if missing. Two simultaneous first starts agree on one key."""
+    """SECRET_KEY, or the key in `data_dir`, created if missing. Simultaneous first starts agree on one key."""
     if key := os.environ.get("SECRET_KEY"):
         return key
     return _read_or_create(data_dir / KEY_FILE, lambda: secrets.token_urlsafe(64))
@@ -45,7 +45,9 @@ def checkpoint_key(data_dir: Path) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise ImproperlyConfigured("The checkpoint key must be 32 bytes in base64, as of `openssl rand -base64 32`.")
+        raise ImproperlyConfigured(
+            "The checkpoint key must be 32 bytes in base64, as printed by `openssl rand -base64 32`."
+        )
     return key
 
 

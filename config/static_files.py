@@ -14,7 +14,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedStaticFiles(CompressedManifestStaticFilesStorage):
-    """Scripts also import each other by hashed names, so that a browser never mixes modules of two releases."""
+    """Static files whose scripts also import each other by hashed name, so that browsers never mix two releases."""
 
     support_js_module_import_aggregation = True
     manifest_strict = False  # before `collectstatic` has run, a page without style is better than an error
@@ -45,7 +45,7 @@ class PackageFiles(BaseFinder):
 
 
 def _package_storage(folder: str) -> FileSystemStorage:
-    """Locate a folder of a package without importing the package."""
+    """Storage for a folder inside a package, located without importing the package."""
     package, _, path = folder.partition("/")
     spec = find_spec(package)
     if spec is None or spec.origin is None:

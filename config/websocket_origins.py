@@ -12,7 +12,7 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 class SameOriginOnly:
-    """Deny the handshake (403) if the Origin header is missing or not the origin of this server."""
+    """Deny the handshake (403) if the Origin header is missing or is not this server's origin."""
 
     def __init__(self, app: App) -> None:
         self.app = app

@@ -18,9 +18,10 @@ PATIENCE = 180
 
 @dataclass
 class ClientStats:
-    """Seconds of each acknowledged send, and how often each status was returned (0: no response)."""
+    """Seconds of each acknowledged send and of all sends, and the count of each status (0: no response)."""
 
     seconds: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
 
 
@@ -60,7 +61,8 @@ class LoadClient(HttpWorker):
         """POST one answer, logging it before the send and after the response."""
         self._log(answer, UNKNOWN)
         began = time.perf_counter()
-        response = super().send(answer)
+        response = self.post(answer)
+        self.stats.waits.append(time.perf_counter() - began)
         self.stats.statuses[response.status if response else 0] += 1
         if response and response.status < 300:
             self.stats.seconds.append(time.perf_counter() - began)
@@ -68,6 +70,10 @@ class LoadClient(HttpWorker):
         elif response and is_final(response):
             self._log(answer, FAIL)
         return response
+
+    def post(self, answer: dict[str, Any]) -> Response | None:
+        """POST one answer without logging it; None if the connection failed."""
+        return super().send(answer)
 
     def _log(self, answer: dict[str, Any], outcome: str) -> None:
         if self.send_log is not None:

@@ -15,7 +15,7 @@ from benchmarks.load.send_log import SendLog
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Response times and statuses seen by the clients; `cpu_share` is this process's, in parts of one core."""
+    """Response times and statuses seen by the clients; `cpu_share` is this process's CPU use as a share of one core."""
 
     answers: int
     seconds: float
@@ -62,7 +62,7 @@ class Crowd:
 
     @contextmanager
     def answering(self, budget: int) -> Iterator["Crowd"]:
-        """Answer in the background while the block runs; leave the block when the budget is used up."""
+        """Answer in the background while the block runs, then wait until the budget is used up."""
         self._budget = budget
         with ThreadPoolExecutor(len(self.clients)) as pool:
             working = [pool.submit(self._work, client) for client in self.clients]
@@ -100,7 +100,7 @@ class Crowd:
             client.close()
 
     def _take(self) -> bool:
-        """Take one answer from the budget, waiting for its start time where a rate is set."""
+        """Take one answer from the budget and, if a rate is set, wait for its start time; False if none is left."""
         with self._budget_lock:
             self._budget -= 1
             self._next_start = start = max(self._next_start + self._interval, time.perf_counter())

@@ -32,7 +32,7 @@ def query(database: Path | str, statement: str) -> list[tuple[Any, ...]]:
 
 
 def judgements(database: Path | str, slug: str) -> Iterator[StoredJudgement]:
-    """Yield the study's judgements with the choices as their senders sent them."""
+    """Yield the study's judgements, with choices as the clients sent them."""
     for uuid, assignment, choice, skip_reason, lo_was_left in query(database, JUDGEMENTS.format(slug=slug)):
         pair = str(UUID(str(assignment)))
         shown = as_shown(choice, lo_was_left=bool(lo_was_left))
@@ -47,7 +47,7 @@ def as_shown(choice: str, *, lo_was_left: bool) -> str:
 
 
 def most_workers_per_pair(database: Path | str, slug: str) -> int:
-    """Return the largest number of workers to whom one pair was assigned."""
+    """Return the largest number of workers that any pair was assigned to."""
     return int(query(database, WORKERS_PER_PAIR.format(slug=slug))[0][0])
 
 
@@ -62,7 +62,8 @@ def temporary_postgres_database(server: str, template: str = "template1") -> Ite
     name = f"drill_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        try:
-            yield server.rsplit("/", 1)[0] + f"/{name}"
-        finally:
+    try:
+        yield server.rsplit("/", 1)[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:  # the server may have been restarted
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -39,6 +39,7 @@ class Installation:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.children: set[int] = set()
+        self.variables: dict[str, str] = {}  # further environment variables
 
     def __enter__(self) -> "Installation":
         return self
@@ -55,7 +56,7 @@ class Installation:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that a browser, or the proxy in front of the server, adds to every request."""
+        """The headers that a browser, or the proxy in front of the server, adds to every request."""
         if not self.database_url:
             return {"Origin": f"http://127.0.0.1:{self.port}"}
         return {"Origin": f"https://127.0.0.1:{self.port}", "X-Forwarded-Proto": "https"}
@@ -65,7 +66,7 @@ class Installation:
         if self.database_url:
             variables |= {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
             variables |= {"ALLOWED_HOSTS": "127.0.0.1"}
-        return variables
+        return variables | self.variables
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a manage.py command and return its exit code and output."""
@@ -137,8 +138,16 @@ class Installation:
         self.process = None
 
     def wait_for_children(self) -> None:
-        """Wait until the child processes of the killed servers have ended by themselves."""
+        """Wait until the killed servers' child processes have ended on their own."""
         wait_until(lambda: not any(map(is_alive, self.children)), END_SECONDS, "a child outlived its server")
+
+    def start_updater(self, *, faults: str = "", wrapper: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start `manage.py update_models` beside a server without an updater."""
+        variables = self.environment() | ({"FAULTS": faults, "CONCORD_DRILL": "1"} if faults else {})
+        command = [*wrapper, sys.executable, "manage.py", "update_models"]
+        with self.log.open("ab") as log:
+            options = {"env": variables, "cwd": ROOT, "stdout": log, "stderr": log}
+            return subprocess.Popen(command, **options, preexec_fn=die_with_parent)
 
     def verify(self) -> tuple[bool, str]:
         """Run `manage.py verify`; return whether it passed, and its output."""
@@ -149,8 +158,8 @@ class Installation:
 def template_folder() -> Path:
     """Return a data folder with empty tables and collected static files.
 
-    Making it takes seconds, so it is made once: for this process, or for all processes of a test run that share the
-    folder named by CONCORD_TEMPLATE.
+    Creating it takes seconds, so it is created once: for this process, or for all processes of a test run that share
+    the folder named by CONCORD_TEMPLATE.
     """
     shared = Path(os.environ.get(TEMPLATE_VARIABLE) or _own_folder())
     with exclusive_lock(shared / "lock"):
@@ -172,7 +181,7 @@ def _own_folder() -> str:
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """Hold a lock among processes."""
+    """Hold a lock that excludes other processes."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

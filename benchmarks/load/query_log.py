@@ -1,4 +1,4 @@
-"""The SQL queries of a POST of a judgement: those that only record it, and those that also lease new pairs."""
+"""The SQL queries of posting a judgement, both when it is only recorded and when new pairs are leased as well."""
 
 import json
 import re
@@ -15,7 +15,7 @@ WARM_UP, MEASURED = 7, 6  # posts; about every third leases new pairs
 
 
 def queries_of_posts(items: int) -> list[list[str]]:
-    """Return the queries of several posts of one worker in a new study of `items` items, shortest list first."""
+    """Return each post's queries for several posts by one worker in a new study of `items` items, fewest first."""
     slug = f"queries-{items}"
     make_study(slug, items=items)
     browser = Client(headers={"host": "127.0.0.1"})

@@ -27,7 +27,7 @@ class LoggedSend:
 
 @dataclass(frozen=True)
 class StoredJudgement:
-    """The part of a stored judgement that its sender knows."""
+    """The fields of a stored judgement that its sender knows."""
 
     uuid: str
     assignment: str
@@ -36,7 +36,7 @@ class StoredJudgement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences between log and database.
+    """Differences between the log and the database.
 
     The first four counts must be 0; a send with unknown outcome may be stored once or not at all.
     """

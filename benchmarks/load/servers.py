@@ -17,7 +17,7 @@ from benchmarks.load.waiting import wait_until
 
 SECONDS = 300
 CONNECTIONS = "-c listen_addresses=127.0.0.1 -c max_connections=200"
-# What a test commits need not survive a crash of the machine.
+# Data committed by tests need not survive a crash of the machine.
 NOT_DURABLE = "-c fsync=off -c full_page_writes=off"
 NEEDED_BYTES = 2 * 2**30  # the whole test suite leaves well below one gigabyte
 
@@ -55,7 +55,7 @@ class PostgresServer:
         self._run("pg_ctl", "-D", self.data, "-w", "-t", SECONDS, "-l", self.folder / "log", "-o", options, "start")
 
     def kill(self) -> None:
-        """Kill the first process with SIGKILL; the others end when they notice."""
+        """Kill the first process with SIGKILL; the others end when they notice its death."""
         processes = {self.pid, *descendants(self.pid)}
         os.kill(self.pid, signal.SIGKILL)
         wait_until(lambda: not any(map(is_alive, processes)), SECONDS, "a PostgreSQL process did not end")

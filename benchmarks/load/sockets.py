@@ -2,8 +2,8 @@
 
     python -m benchmarks.load.sockets PORT SLUG FILE
 
-reads one session cookie per line of FILE, opens a socket for each, prints a line of JSON every second and reconnects
-after a close, as pages do.
+reads session cookies and headers from FILE (JSON), opens a socket for each cookie, prints a line of JSON every second
+and reconnects after a close, as pages do.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from annotation.models import Membership, Project, User
 project, cookies = Project.objects.get(slug={slug!r}), []
 for number in range({users}):
-    user = User.objects.create_user(f"viewer-{{number}}")
+    user = User.objects.create_user(f"{name}-{{number}}")
     Membership.objects.create(project=project, user=user, role="viewer")
     session = import_module(settings.SESSION_ENGINE).SessionStore()
     session[SESSION_KEY], session[HASH_SESSION_KEY] = user.pk, user.get_session_auth_hash()
@@ -45,17 +45,19 @@ print(json.dumps(cookies))
 
 @dataclass
 class Watching:
-    """What the sockets have received."""
+    """Counts of what all sockets have received."""
 
     open: int = 0
     messages: int = 0
     connections: int = 0
     closed: int = 0
+    went_back: int = 0  # messages with an older version than the one before
     newest: dict[int, int] = field(default_factory=dict)  # the newest version, by number of the socket
 
     def as_line(self) -> str:
         versions = list(self.newest.values())
         facts = {"open": self.open, "messages": self.messages, "connections": self.connections, "closed": self.closed}
+        facts["went_back"] = self.went_back
         facts |= {"oldest_version": min(versions, default=0), "newest_version": max(versions, default=0)}
         return json.dumps({**facts, "cpu_seconds": round(time.process_time(), 2)})
 
@@ -70,7 +72,7 @@ async def watch(port: int, slug: str, cookies: list[str], headers: dict[str, str
 
 
 async def hold(number: int, port: int, slug: str, cookie: str, headers: dict[str, str], watching: Watching) -> None:
-    """Keep one socket open for ever."""
+    """Keep one socket open forever, reconnecting after a close."""
     address, origin = f"ws://127.0.0.1:{port}/ws/projects/{slug}/", headers["Origin"]
     sent = {**{name: value for name, value in headers.items() if name != "Origin"}, "Cookie": cookie}
     while True:
@@ -81,7 +83,9 @@ async def hold(number: int, port: int, slug: str, cookie: str, headers: dict[str
                 try:
                     async for message in socket:
                         watching.messages += 1
-                        watching.newest[number] = json.loads(message)["revision"]
+                        version = json.loads(message)["revision"]
+                        watching.went_back += version < watching.newest.get(number, 0)
+                        watching.newest[number] = version
                 finally:
                     watching.open -= 1
                     watching.closed += 1
@@ -93,18 +97,18 @@ async def hold(number: int, port: int, slug: str, cookie: str, headers: dict[str
 class Viewers:
     """The process that holds the sockets."""
 
-    def __init__(self, server: Installation, slug: str, count: int) -> None:
-        made = server.run_python(SESSIONS.format(slug=slug, users=-(-count // PER_USER)))
+    def __init__(self, server: Installation, slug: str, count: int, name: str) -> None:
+        made = server.run_python(SESSIONS.format(slug=slug, users=-(-count // PER_USER), name=name))
         cookies = [cookie for cookie in json.loads(made.strip().splitlines()[-1]) for _ in range(PER_USER)][:count]
-        file = server.folder / "viewers.json"
+        file = server.folder / f"{name}s.json"
         file.write_text(json.dumps({"cookies": cookies, "headers": server.headers}))
-        self.output = server.folder / "viewers.out"
+        self.output = server.folder / f"{name}s.out"
         command = [sys.executable, "-m", "benchmarks.load.sockets", str(server.port), slug, str(file)]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=output, preexec_fn=die_with_parent)
 
     def state(self) -> dict[str, Any]:
-        """The last complete line of the process."""
+        """The counts in the last complete line that the process printed."""
         lines = self.output.read_text().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith("\n")]
         return json.loads(whole[-1]) if whole else {"open": 0, "messages": 0, "cpu_seconds": 0.0, "oldest_version": 0}
@@ -115,9 +119,9 @@ class Viewers:
 
 
 @contextmanager
-def viewers(server: Installation, slug: str, count: int) -> Iterator[Viewers]:
-    """Hold `count` sockets while the block runs."""
-    found = Viewers(server, slug, count)
+def viewers(server: Installation, slug: str, count: int, name: str = "viewer") -> Iterator[Viewers]:
+    """Hold `count` sockets while the block runs, for users named `name` and a number."""
+    found = Viewers(server, slug, count, name)
     try:
         yield found
     finally:

@@ -23,20 +23,29 @@ class MissingProgram(Exception):
 
 
 class ServerStack(Installation):
-    """Web processes are started and killed as in `Installation`; background processes by their names."""
+    """An installation of the server profile; its background processes are started and killed by name."""
 
     def __init__(self, folder: Path, database_url: str, postgres: PostgresServer, redis: RedisServer) -> None:
         super().__init__(folder, database_url, redis.url)
         self.postgres, self.redis = postgres, redis
         self.background: dict[str, subprocess.Popen[bytes]] = {}
+        self.commands: dict[str, tuple[str, ...]] = {}
 
     def start_background(self, name: str, *celery: str, faults: str = "") -> None:
         """Start a Celery worker (`*WORKER`) or beat (`*BEAT`) as the unit files do."""
+        self.commands[name] = celery
         command = ["nice", sys.executable, "-m", "celery", "-A", "config.celery", *celery, "--loglevel", "warning"]
         variables = self.environment() | ({"FAULTS": faults, "CONCORD_DRILL": "1"} if faults else {})
         with (self.folder / "celery.log").open("ab") as log:
             options = {"cwd": ROOT, "env": variables, "stdout": log, "stderr": log, "start_new_session": True}
             self.background[name] = subprocess.Popen(command, preexec_fn=die_with_parent, **options)
+
+    def restart_ended(self) -> list[str]:
+        """Restart the background processes that have ended, as systemd does; return their names."""
+        ended = [name for name, process in self.background.items() if process.poll() is not None]
+        for name in ended:
+            self.start_background(name, *self.commands[name])
+        return ended
 
     def kill_background(self, name: str) -> None:
         """Kill a Celery process and its children with SIGKILL."""
@@ -63,16 +72,24 @@ class ServerStack(Installation):
 @contextmanager
 def server_stack(*, durable: bool = True) -> Iterator[ServerStack]:
     """Yield an empty server profile; PostgreSQL and Redis are running, web and background processes are not."""
-    programs = find_postgres()
-    if programs is None or shutil.which("redis-server") is None:
-        raise MissingProgram("PostgreSQL and Redis are needed: apt-get install postgresql redis-server")
-    postgres = PostgresServer(programs, durable=durable)
+    require_programs()
+    postgres = PostgresServer(find_postgres(), durable=durable)  # type: ignore[arg-type]
+    try:
+        postgres.start()
+        with stack_on(postgres) as stack:
+            yield stack
+    finally:
+        postgres.remove()
+
+
+@contextmanager
+def stack_on(postgres: PostgresServer, template: str = "template1") -> Iterator[ServerStack]:
+    """Yield an empty server profile with a database of its own, copied from a template, on a running PostgreSQL."""
     with tempfile.TemporaryDirectory(prefix="concord-stack-") as folder:
         redis = RedisServer(Path(folder))
         try:
-            postgres.start()
             redis.start()
-            with temporary_postgres_database(postgres.url) as url:
+            with temporary_postgres_database(postgres.url, template) as url:
                 stack = ServerStack(Path(folder), url, postgres, redis)
                 try:
                     yield stack
@@ -80,4 +97,8 @@ def server_stack(*, durable: bool = True) -> Iterator[ServerStack]:
                     stack.kill_all()
         finally:
             redis.kill()
-            postgres.remove()
+
+
+def require_programs() -> None:
+    if find_postgres() is None or shutil.which("redis-server") is None:
+        raise MissingProgram("PostgreSQL and Redis are needed: apt-get install postgresql redis-server")

@@ -1,4 +1,4 @@
-"""The study that drills and load tests use: generated texts in one group."""
+"""The study that drills and load tests use, with generated texts in one group."""
 
 from annotation import services
 from annotation.models import Item, Project

@@ -1,4 +1,4 @@
-"""Many workers in threads who answer at planned times, whatever the server does (open loop), until they are stopped."""
+"""Many workers in threads who answer at planned times regardless of the server's speed (open loop) until stopped."""
 
 import threading
 import time
@@ -36,12 +36,17 @@ class Workforce:
     """Workers join at `joining_times` (seconds from the start) and then answer at the current `pace`."""
 
     def __init__(
-        self, server: Installation, slug: str, joining_times: Sequence[float], seed: int, send_log: SendLog
+        self,
+        server: Installation,
+        slug: str,
+        joining_times: Sequence[float],
+        seed: int,
+        send_log: SendLog,
+        client: type[LoadClient] = LoadClient,
     ) -> None:
         self.joining_times, self.pace = joining_times, uniform_pace(5, 10)
         self.clients = [
-            LoadClient(server.port, slug, server.headers, seed * 100_000 + n, send_log)
-            for n in range(len(joining_times))
+            client(server.port, slug, server.headers, seed * 100_000 + n, send_log) for n in range(len(joining_times))
         ]
         for client in self.clients:  # like static/judge/sender.js
             client.pauses, client.patience = (0.5 + client.rng.random() / 2, 20.0), PATIENCE
@@ -57,7 +62,7 @@ class Workforce:
             thread.start()
 
     def stop(self) -> None:
-        """End after the answers that are being sent, and raise the first error of a worker."""
+        """Let the workers finish the answers that they are sending, then raise the first worker's error, if any."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -72,7 +77,7 @@ class Workforce:
         return sum((client.stats.statuses for client in self.clients), Counter())
 
     def report(self, since: float, until: float, statuses: Counter[int], cpu_seconds: float) -> LoadReport:
-        """Summarise the answers that were planned in this period of the performance counter."""
+        """Summarise the answers that were planned in this period, given in seconds of `time.perf_counter`."""
         found = sorted(1000 * sample.seconds for sample in self.samples if since <= sample.planned < until)
         return summarise(found, statuses, until - since, cpu_seconds)
 
@@ -99,12 +104,12 @@ class Workforce:
             client.close()
 
     def _wait_until(self, moment: float) -> bool:
-        """Wait; False if the work has ended."""
+        """Wait until this moment; return False if the workers were stopped first."""
         return not self._stopping.wait(max(0.0, moment - time.perf_counter()))
 
 
 def burst_times(workers: int, seconds: float) -> list[float]:
-    """Half of the workers arrive evenly in the first quarter of the time, the others in the rest."""
+    """Joining times: half of the workers arrive evenly in the first quarter of the time, the others in the rest."""
     half = workers // 2
     early = [seconds / 4 * n / max(half, 1) for n in range(half)]
     return early + [seconds / 4 + 3 * seconds / 4 * n / max(workers - half, 1) for n in range(workers - half)]

@@ -1,11 +1,11 @@
-"""A study starts: hundreds of workers join within two minutes and judge, live pages are open, the model updates.
+"""The start of a study: hundreds of workers join within two minutes and judge; live pages are open, the model updates.
 
 `--profile server`: PostgreSQL (every commit synced), Redis, two web processes, a Celery worker and beat; 500 workers
 who give 67 and then 100 answers a second. `--profile embedded`: SQLite, one web process, its updater; 100 workers who
 give 13 and then 20. Workers answer at planned times, however long the responses take; response times count from the
 planned time. Then the rate is raised until the 95th percentile exceeds its limit. Everything runs on one machine: CPU
-use is reported by part, also that of the load generator and of all other processes, in parts of one core. At the end
-the clients' own log is compared with the rows.
+use is reported for each part, the load generator and all other processes, in units of one core. At the end the
+clients' own log is compared with the rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Meter:
         return {**parts, "everything": machine_cpu_seconds()}
 
     def phase(self, name: str, seconds: float, pace: Pace) -> dict[str, Any]:
-        """Let the workers answer at this pace for a while and return the figures."""
+        """Let the workers answer at this pace for so many seconds, and return the figures."""
         self.workforce.pace = pace
         before, statuses = self.cpu(), self.workforce.statuses()
         messages, versions = self.watching.state()["messages"], self.versions()

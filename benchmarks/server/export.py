@@ -1,4 +1,4 @@
-"""Exports of a million judgements: rows per second, seconds, memory; and judging while the updater writes an export.
+"""Exports of a million judgements: speed, duration and memory; and judging while the updater writes an export.
 
 Each file is written by its own process, so that its memory can be measured; idle memory is that before the export
 begins. Judging is measured on the embedded profile with the real updater: the same load without and with queued export
@@ -88,7 +88,7 @@ def shell(installation: Installation, call: str) -> str:
 
 
 def judging_during_exports(installation: Installation, plan: Plan) -> dict[str, Any]:
-    """Run the same load without and with export jobs, in turns; the median over the rounds counts."""
+    """Run the same load alternately without and with export jobs; report the median ratio over the rounds."""
     installation.start()
     rounds = []
     with SendLog(installation.folder / "sends.csv") as send_log:
@@ -103,7 +103,7 @@ def judging_during_exports(installation: Installation, plan: Plan) -> dict[str, 
 
 
 def measure_judging(installation: Installation, send_log: SendLog, plan: Plan, seed: int) -> dict[str, Any]:
-    """Return response times, and the CPU shares of the updater and all other processes in parts of one core."""
+    """Return response times, and the CPU use of the updater and of all other processes in units of one core."""
     before, began = judging_load.cpu_seconds(installation), time.perf_counter()
     report = judging_load.open_loop(installation, send_log, plan.load, seed)
     spent, seconds = judging_load.cpu_seconds(installation) - before, time.perf_counter() - began
@@ -159,8 +159,8 @@ def measure_format(slug: str, format: str) -> None:
     """Write the judgements in this format; print the seconds and the memory that it takes."""
     from annotation.models import Project
     from modelling.exports import formats
-    from modelling.exports.event_tables import judgements
     from modelling.exports.points import resolve_point
+    from modelling.exports.tables.judgements import judgements
 
     project = Project.objects.get(slug=slug)
     if format == "parquet":
@@ -183,7 +183,7 @@ def measure_format(slug: str, format: str) -> None:
 
 
 def queue_jobs(slug: str) -> None:
-    """Queue export jobs, each of another point."""
+    """Queue export jobs, each as of a different point in the log."""
     from annotation.models import Project
     from modelling.exports.points import resolve_point
     from modelling.exports.service import ExportRequest
@@ -195,7 +195,7 @@ def queue_jobs(slug: str) -> None:
 
 
 def delete_jobs() -> None:
-    """Print how many jobs were started, and delete all, which also stops the running one."""
+    """Print how many jobs were started, and delete them all, which also stops the running one."""
     from modelling.models import ExportJob
 
     print(ExportJob.objects.exclude(state=ExportJob.State.WAITING).count())

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def measure(installation: Installation, rows: int, seconds_alone: float) -> dict[str, Any]:
-    """Answer alone, while another process stages the rows, and while the updater appends them."""
+    """Measure answers alone, while another process stages the rows, and while the updater appends them."""
     found: dict[str, Any] = {}
 
     def alone() -> None:

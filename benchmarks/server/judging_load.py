@@ -77,7 +77,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         return closed_loop(installation, send_log, plan)
 
     compared = {}
-    if plan is not QUICK:  # in two seconds nothing can be compared
+    if plan is not QUICK:  # a run of two seconds is too short for a comparison
         alone = run_load(plan, steady, "--no-updater")
         fitting = run_load(plan, steady, update_batch=1)
         compared = {
@@ -132,7 +132,7 @@ def cpu_seconds(installation: Installation) -> np.ndarray:
 
 
 def closed_loop(installation: Installation, send_log: SendLog, plan: Plan) -> LoadReport:
-    """Every client answers as soon as its last answer was acknowledged."""
+    """Let every client answer as soon as its last answer has been acknowledged."""
     crowd = Crowd(installation, SLUG, plan.clients, SEED, send_log)
     crowd.join()
     report = crowd.run(plan.answers)
@@ -159,7 +159,7 @@ def open_loop(installation: Installation, send_log: SendLog, plan: Plan, seed: i
 
 
 def arrivals(rate: float, seconds: float, rng: Random) -> list[float]:
-    """Draw the times of a Poisson process of this rate."""
+    """Draw the arrival times of a Poisson process with this rate."""
     times, at = [], rng.expovariate(rate)
     while at < seconds:
         times.append(at)

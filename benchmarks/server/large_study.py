@@ -1,8 +1,8 @@
 """A large study under a memory limit: 10,000 items and 1,000,000 labels in a process with 2 GB.
 
-Measures the part of an update that grows with the study: computing features, fitting the models from scratch, ranking
-the items. The process limits its own address space, like `prlimit --as`; running out of memory ends in the message that
-the study's pages show.
+Measures the parts of an update that grow with the study: computing features, fitting the models from scratch and
+ranking the items. The process limits its own address space, like `prlimit --as`; if memory runs out, the result is the
+message that the study's pages would show.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ProgressPrinter:
     def __init__(self) -> None:
         self.last = time.monotonic()
 
-    def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0) -> None:
+    def __call__(self, stage: str, iteration: int = 0, most: int = 0, change: float = 0.0, _processes: int = 1) -> None:
         if time.monotonic() - self.last > 10:
             self.last = time.monotonic()
             print_progress(f"{stage} {iteration} of at most {most}, change {change:.3g}")

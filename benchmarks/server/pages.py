@@ -1,10 +1,10 @@
-"""Response time and number of queries of each page of a large study.
+"""Response time and number of queries for each page of a large study.
 
     python -m benchmarks.server.pages [--data DIR] [--items 10000 --workers 5000 --labels 50000]
 
-Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall milliseconds inside this process over
-repeated requests; the first request, which loads the version's arrays, is reported separately. What a server does once
-when it starts (modelling/updater/startup.py) is done before.
+Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall-clock milliseconds inside this process
+over repeated requests; the first request, which loads the version's arrays, is reported separately. A server's
+preparations at start (modelling/updater/startup.py) are made before.
 """
 
 from __future__ import annotations

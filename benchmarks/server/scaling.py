@@ -58,7 +58,7 @@ class Crowd:
         self.w = 0.7 * rng.standard_normal((n_workers, TASTES))
 
     def draw(self, rng: np.random.Generator, n: int, workers: np.ndarray | None = None) -> PairwiseLabels:
-        """Labels of random pairs by these workers, or by random ones."""
+        """Draw labels of random pairs by these workers, or by random workers."""
         n_items, n_workers = len(self.t), len(self.w)
         u = rng.integers(0, n_workers, n) if workers is None else workers
         a = rng.integers(0, n_items, n)
@@ -266,7 +266,7 @@ def judgement_rows(
 
 
 def read_study() -> Study:
-    """The study that `write_study` wrote."""
+    """Read the study that `write_study` wrote."""
     from annotation.models import Item, Project, Worker
 
     project = Project.objects.get(slug=SLUG)

@@ -1,4 +1,4 @@
-"""The cost of one update by part, and the quality of incremental updates compared with a refit.
+"""The cost of each part of an update, and the quality of incremental updates compared with a refit.
 
     python -m benchmarks.server.updating [--data DIR] [--quality]
 
@@ -24,7 +24,7 @@ NAME = "updating"
 BATCH, ROUNDS = 50, 5
 HELD_OUT, STREAMED = 0.10, 0.10
 SMALL, LARGE = (40, 15, 1800), (1052, 1442, 16_927)  # items, workers, labels
-LEARNABLE = (100, 300, 16_927)  # 12 labels per worker on 1,052 unrelated items give no better than chance
+LEARNABLE = (100, 300, 16_927)  # 12 labels per worker on 1,052 unrelated items predict no better than chance
 TARGETS = {
     "update_wall_seconds": 3,
     "update_cpu_seconds": 2,
@@ -48,7 +48,7 @@ PARTS = {  # label: module and name of the measured function
 
 
 class Clock:
-    """CPU and wall seconds of named parts."""
+    """CPU and wall-clock seconds of named parts."""
 
     def __init__(self) -> None:
         self.cpu: dict[str, float] = defaultdict(float)

@@ -1,9 +1,9 @@
-"""Number of components found in crowds with 0, 1 and 3 true components, and the ranking of a unanimous crowd.
+"""The number of components found in crowds with 0, 1 and 3 true components, and a unanimous crowd's ranking.
 
     python -m benchmarks.studies.components [--crowds 100] [--labels 2304 900 300]
 
-25 judges, 100 items without features, unit variances. The unanimous crowd answers by one order without noise; one judge
-gives 600 labels and nine judges one each.
+25 judges, 100 items without features, unit variances. The unanimous crowd follows one order without noise; one judge
+gives 600 labels and nine judges give one each.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def counted(rows: list[dict[str, Any]], true: int) -> dict[str, Any]:
 
 
 def unanimous_labels(seed: int) -> PairwiseLabels:
-    """All answers follow one order of the items, which is their order by index."""
+    """Labels that all follow one order of the items, their order by index."""
     rng = np.random.default_rng(seed)
     u = np.repeat(np.arange(len(UNANIMOUS_LABELS)), UNANIMOUS_LABELS)
     a = rng.integers(UNANIMOUS_ITEMS, size=len(u))
@@ -87,7 +87,7 @@ def unanimous_labels(seed: int) -> PairwiseLabels:
 
 
 def unanimous_in_order(seed: int) -> bool:
-    """Whether the consensus has the order that all judges used."""
+    """Whether the consensus has the same order as all the judges."""
     model = CrowdGPPL().fit(unanimous_labels(seed), n_items=UNANIMOUS_ITEMS)
     return bool((np.diff(model.predict_consensus()) < 0).all())
 

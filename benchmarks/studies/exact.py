@@ -1,4 +1,4 @@
-"""Exact posterior of a tiny crowd by a long Gibbs run, given the prior covariances of t and of personal deviations.
+"""A tiny crowd's exact posterior by a long Gibbs run, given the prior covariances of t and of personal deviations.
 
 The noise of each answer is sampled (Albert and Chib 1993): given the noisy differences, t and all deviations are
 jointly Gaussian with a covariance that does not change, so one factorisation serves the whole run. No ties.

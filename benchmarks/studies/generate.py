@@ -38,7 +38,7 @@ class Parameters:
     n_items: int
     n_judges: int
     labels_each: float  # mean number of labels of a judge
-    spread: float  # sd of the log number of labels of a judge
+    spread: float  # sd of the log number of a judge's labels
     pairing: str  # balanced or adaptive
     n_groups: int  # items are compared only within a group
     one_group_each: bool  # each judge works in one group only
@@ -74,7 +74,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Test:
-    """Fresh draws with the expected answer E[y] of this judge, and of a random new member of the crowd."""
+    """Fresh (judge, pair) draws with the expected answer E[y] of that judge and of a random new member of the crowd."""
 
     u: Ints
     a: Ints
@@ -177,7 +177,7 @@ def generate(index: int, replicate: int = 0, parameters: Parameters | None = Non
 
 
 class _Crowd:
-    """Utilities and answering behaviour of the judges of a study, and of others from the same population."""
+    """Utilities and answering behaviour of a study's judges, and of others from the same population."""
 
     def __init__(self, rng: np.random.Generator, p: Parameters, smooth: Floats | None) -> None:
         N, U, ratio = p.n_items, p.n_judges, p.taste_ratio
@@ -207,7 +207,7 @@ class _Crowd:
         return np.where(random, rng.integers(2, size=len(u)), y)
 
     def expected(self, u: Ints, a: Ints, b: Ints) -> Floats:
-        """E[y]: a tie counts one half."""
+        """E[y]; a tie counts as one half."""
         gap = self.F[u, a] - self.F[u, b]
         above, below = self._cdf(gap - self.margin), self._cdf(gap + self.margin)
         return (1 - self.lapse[u]) * 0.5 * (above + below) + 0.5 * self.lapse[u]
@@ -292,7 +292,7 @@ def _uniform(rng: np.random.Generator, slots: Ints, group: Ints, workplace: Ints
 def _adaptive(
     rng: np.random.Generator, crowd: _Crowd, slots: Ints, group: Ints
 ) -> tuple[Labels, tuple[Ints, Ints, Ints]]:
-    """Pair items of nearby score in rounds, scores updated by Elo; then the pairs of further rounds."""
+    """Pair items with similar scores in rounds, updating scores by Elo; then return the pairs of further rounds."""
     N, score, seen = len(group), np.zeros(len(group)), np.zeros(len(group))
     parts: list[Labels] = []
     done = 0

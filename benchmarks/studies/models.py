@@ -40,7 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Engine:
-    """A fitted CrowdGPPL; `consensus_only` has no personal part to integrate out."""
+    """A fitted CrowdGPPL; with `consensus_only` it has no personal part to integrate out."""
 
     model: Any
     consensus_only: bool = False
@@ -69,7 +69,7 @@ class Data:
     n_items: int
     n_users: int
     X_items: Floats | None = None
-    settings: dict[str, Any] | None = None  # of CrowdGPPL: a kernel, for example
+    settings: dict[str, Any] | None = None  # arguments of CrowdGPPL, for example a kernel
 
 
 def fit_engine(data: Data, features: bool = True, **settings: Any) -> Engine:

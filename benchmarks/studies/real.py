@@ -1,9 +1,9 @@
-"""Held-out log loss on real judgements: UKPConvArg, three questions about vehicles, music.
+"""Held-out log loss on real judgements: UKPConvArg, three questions about vehicles, and music.
 
     python -m benchmarks.studies.real --data DIR [--only vehicles] [--rows DIR]
 
 Random 80/20 splits of judgements. Ties are learned and scored as y = .5, scored without ties, and left out altogether.
-The standard error of a difference is by judge: all judgements of a judge, over all splits, are one cluster.
+Standard errors of differences are clustered by judge: all of a judge's judgements, over all splits, are one cluster.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def study(name: str, rows: list[tuple[str, str, str, float]], texts: dict[str, s
 
 
 def first_labels(study: RealStudy, n: int) -> RealStudy:
-    """Return the study with its first n judgements only."""
+    """Return the study with only its first n judgements."""
     return RealStudy(study.name, study.labels.take(slice(0, n)), study.texts, study.n_judges)
 
 
@@ -191,7 +191,7 @@ def models(data: Data) -> dict[str, Callable[[], Predictor]]:
 
 
 def score(model: Predictor, test: Labels, n_judges: int) -> dict[str, Any]:
-    """Per judge: number of answers and sum of losses, over all answers and over those that are not ties."""
+    """Each judge's number of answers and sum of losses, over all answers and over those that are not ties."""
     predicted = {
         "personal": model.personal(test.u, test.a, test.b),
         "random_member": model.random_member(test.a, test.b),

@@ -120,7 +120,7 @@ class BradleyTerry:
 
     @classmethod
     def cross_validated(cls, labels: PairLabels, n_items: int, seed: int = 0) -> BradleyTerry:
-        """The ridge with the least held-out log loss."""
+        """Choose the ridge with the lowest held-out log loss."""
         folds = fold_numbers(len(labels), seed)
         starts: dict[int, Floats] = {}
 
@@ -174,7 +174,7 @@ class HierarchicalBradleyTerry:
     def cross_validated(
         cls, labels: PairLabels, n_items: int, seed: int = 0, first_ridge: float = 0.1
     ) -> HierarchicalBradleyTerry:
-        """Both penalties by alternating searches for the least held-out log loss."""
+        """Choose both penalties by alternating searches for the lowest held-out log loss."""
         folds = fold_numbers(len(labels), seed)
         starts: dict[int, Floats] = {}
 

@@ -256,7 +256,7 @@ def compare(rows: dict[str, dict[int, Row]], index: int, kind: str) -> dict[str,
 
 
 def share_of(rows: dict[str, dict[int, Row]], known: Sequence[int], kind: str, name: str) -> float:
-    """How often this model is best, or within the margin of the best."""
+    """The share of studies in which this model is best, or within the margin of the best."""
     found = [losses for i in known if name in (losses := losses_of(rows, i, kind))]
     return float(np.mean([each[name] - min(each.values()) <= MARGIN for each in found])) if found else float("nan")
 

@@ -52,7 +52,7 @@ def _routes(patterns: list[URLPattern | URLResolver], prefix: str = "/") -> Iter
 
 
 def _compile(route: str) -> re.Pattern[str]:
-    """A regular expression for this route up to its last private parameter, which are its groups."""
+    """A regular expression for this route up to its last private parameter, with a group for each private one."""
     expression, end, position = "", "", 0
     for found in PARAMETER.finditer(route):
         expression += re.escape(route[position : found.start()])
@@ -63,7 +63,7 @@ def _compile(route: str) -> re.Pattern[str]:
 
 
 def mask_private(text: str) -> str:
-    """Replace tokens, codes and names in our own paths by `*`, and query strings as well."""
+    """Replace query strings, and the tokens, codes and names in our own paths, with `*`."""
     for path in _private_paths:
         text = path.sub(_mask_groups, text)
     return QUERY_STRING.sub(r"\1?*", text)

@@ -1,7 +1,7 @@
 """`/metrics` in Prometheus format, for clients with the METRICS_TOKEN. Without the setting the page does not exist.
 
 Several web processes on one machine write their counts to files in a shared folder (`serve` sets
-PROMETHEUS_MULTIPROC_DIR), and any of them answers for all.
+PROMETHEUS_MULTIPROC_DIR), and any of them can report the totals.
 """
 
 import os
@@ -32,7 +32,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _processes() -> CollectorRegistry:
-    """What this process has counted, or all web processes of this machine."""
+    """The counts of this process or, if they share a folder, of all web processes on this machine."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if folder is None:
         return REGISTRY

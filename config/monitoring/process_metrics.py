@@ -1,4 +1,4 @@
-"""Metrics that each web process counts itself. `metrics.py` exposes them; several processes are summed there."""
+"""Metrics that each web process counts for itself. `metrics.py` exposes them, summed over all processes."""
 
 import logging
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ HEALTH = {"/healthz", "/readyz", "/metrics"}
 
 REQUEST_SECONDS = Histogram(
     "concord_request_seconds",
-    "Seconds until the response was ready, with the wait for a thread.",
+    "Seconds until the response was ready, including the wait for a thread.",
     ["kind", "status"],
     buckets=BUCKETS,
 )
 IN_PROGRESS = Gauge(
-    "concord_requests_in_progress", "Requests that wait or are handled.", ["kind"], multiprocess_mode="livesum"
+    "concord_requests_in_progress", "Requests waiting or being handled.", ["kind"], multiprocess_mode="livesum"
 )
 ERRORS = Counter("concord_log_errors", "Log lines of level error or above.", ["logger"])
 
 
 def request_kind(path: str) -> str:
-    """Group the paths, so that the number of time series does not grow with the number of studies."""
+    """Return the kind of a path, so that the number of time series does not grow with the number of studies."""
     if path in HEALTH:
         return "health"
     prefix = next((kind for start, kind in PREFIXES.items() if path.startswith(start)), "")
@@ -40,7 +40,7 @@ class Measurement:
 
 @contextmanager
 def measure_request(path: str) -> Iterator[Measurement]:
-    """Count one request and its seconds."""
+    """Track a request while it is in progress and record its duration."""
     kind, measurement, began = request_kind(path), Measurement(), perf_counter()
     in_progress = IN_PROGRESS.labels(kind)
     in_progress.inc()
@@ -52,7 +52,7 @@ def measure_request(path: str) -> Iterator[Measurement]:
 
 
 class ErrorCounter(logging.Handler):
-    """A log handler that counts lines instead of writing them."""
+    """A log handler that counts records instead of writing them."""
 
     def emit(self, record: logging.LogRecord) -> None:
         ERRORS.labels(record.name).inc()

@@ -81,9 +81,9 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "annotation:projects"
 LOGOUT_REDIRECT_URL = "annotation:home"
 AXES_HANDLER = "annotation.http.login_limits.LoginLimits"
-AXES_FAILURE_LIMIT = 5  # for one account from one address; the handler has the others
+AXES_FAILURE_LIMIT = 5  # per account and address; LoginLimits has the other limits
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # whose failures a successful log-in resets
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a successful log-in resets failures with the same values
 AXES_CLIENT_IP_CALLABLE = "annotation.http.client_address.client_address"
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "annotation.http.error_pages.locked_out"
@@ -101,14 +101,17 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = os.environ.get("EMAIL_FROM", "Concord <concord@localhost>")
-# The base of links in emails, such as https://study.example.org; if empty, the host of the request.
+# The base URL for links in emails, such as https://study.example.org; if empty, the request's host.
 PUBLIC_ADDRESS = os.environ.get("PUBLIC_ADDRESS", "").rstrip("/")
 
 # Requests
-# The proxies whose X-Forwarded-For is believed: their number, or their networks. By default none.
+# The proxies whose X-Forwarded-For is trusted: their number, or their networks. By default none.
 TRUSTED_PROXIES = TrustedProxies.parse(os.environ.get("TRUSTED_PROXIES", ""))
-# Where requests are counted: "memory" of the one web process, or the "cache" (Redis) that several processes share.
+# Where requests are counted: in the web process's own "memory", or in the "cache" (Redis) that processes share.
 RATE_LIMITS = "memory"
+# How long a request waits for SQLite's write lock, in its process and among processes; then it is refused with 503 and
+# sent again by the client. Commands and the updater wait longer.
+REQUEST_LOCK_SECONDS = 4.0
 # Who may read /metrics; empty: no one.
 METRICS_TOKEN = os.environ.get("METRICS_TOKEN", "")
 
@@ -142,7 +145,7 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 IMPORT_MAX_BYTES = 50_000_000
 IMPORT_MAX_ROWS = 200_000
 
-# Where a study may send workers when they have ended; a leading dot includes subdomains.
+# Hosts to which a study may send workers when they have finished; a leading dot includes subdomains.
 COMPLETION_HOSTS = [
     "app.prolific.com",
     "connect.cloudresearch.com",
@@ -151,7 +154,7 @@ COMPLETION_HOSTS = [
 ]
 
 # Language and time
-LANGUAGE_CODE = os.environ.get("CONCORD_LANGUAGE", "en")  # of researchers' pages; a study has its own language
+LANGUAGE_CODE = os.environ.get("CONCORD_LANGUAGE", "en")  # the language of researchers' pages; a study has its own
 LANGUAGES = [("en", _("English")), ("de", _("German"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
@@ -166,7 +169,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "config.static_files.PackageFiles",
 ]
-# Another folder if a proxy serves the files: it cannot read the data folder.
+# Set another folder if a proxy serves the files, because it cannot read the data folder.
 STATIC_ROOT = Path(os.environ.get("STATIC_ROOT") or DATA_DIR / "staticfiles")
 # Names include a content hash, so that a browser downloads each file once.
 STORAGES = {
@@ -187,6 +190,11 @@ AFTER_RESET = ["modelling.web.api.tokens.revoke_all_tokens"]
 TASK_QUEUE = ""
 # Where arrays, exported files and uploads are stored: "files" under DATA_DIR, or "table" if several machines need them.
 FILE_STORAGE = "files"
+# Name or path of the browser that prints reports to PDF; empty: the first of Chromium and Chrome that is installed.
+PDF_BROWSER = os.environ.get("PDF_BROWSER", "")
+
+# The Dask scheduler whose processes compute the fits of large studies (docs/scale.md); empty: the updater computes.
+DASK_SCHEDULER = os.environ.get("DASK_SCHEDULER", "")
 
 # Fault injection for drills (annotation/storage/fault_injection.py). The server does not start with FAULTS otherwise.
 FAULTS = os.environ.get("FAULTS", "")
@@ -204,13 +212,13 @@ LOGGING = {
     "root": {"handlers": ["stderr", "error_counter"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "propagate": False},
-        "django.request": {"level": "ERROR"},  # RequestIdMiddleware logs the rest
+        "django.request": {"level": "ERROR"},  # RequestIdMiddleware logs other responses
         "uvicorn": {"handlers": ["stderr", "error_counter"], "level": "WARNING", "propagate": False},
-        "uvicorn.error": {"level": "WARNING"},  # more would log the headers of WebSockets, with cookies
+        "uvicorn.error": {"level": "WARNING"},  # lower levels log WebSocket headers, including cookies
         "uvicorn.asgi": {"level": "WARNING"},
-        "uvicorn.access": {"handlers": [], "propagate": False},  # has addresses; RequestIdMiddleware logs requests
+        "uvicorn.access": {"handlers": [], "propagate": False},  # contains addresses; RequestIdMiddleware logs requests
         "websockets": {"level": "WARNING"},
         "django.security.DisallowedHost": {"level": "ERROR"},
-        "axes": {"level": "ERROR"},  # its warnings name users and addresses; the database has its records
+        "axes": {"level": "ERROR"},  # warnings contain names and addresses; axes keeps records in the database
     },
 }

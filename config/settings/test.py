@@ -29,6 +29,7 @@ STATIC_ROOT = DATA_DIR / "staticfiles"
 STATIC_ROOT.mkdir()
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True  # look up files on request; listing all of them for every Client is slow
 
 if os.environ.get("DATABASE_URL"):
     DATABASES = {"default": dj_database_url.config(conn_max_age=0)}
@@ -36,3 +37,4 @@ else:
     # A file, because threads and child processes of a test must see the same rows.
     DATABASES = {"default": sqlite_database(DATA_DIR / "concord.sqlite3")}  # type: ignore[dict-item]
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
+REQUEST_LOCK_SECONDS = 60.0  # the machine may be busy, and tests use more threads than a server

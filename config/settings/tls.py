@@ -1,4 +1,4 @@
-"""Settings of an installation whose pages are reached over TLS, which a proxy in front terminates."""
+"""Settings for an installation behind a proxy that terminates TLS."""
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000

@@ -12,7 +12,7 @@ from annotation.models import Project, User
 from tests.browser.dashboards.live_page import log_in
 from tests.browser.judging.judging_session import JudgingSession, make_study
 from tests.helpers.serving import serving
-from tests.modelling.cached_fits import cached_fits as cached_fits
+from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

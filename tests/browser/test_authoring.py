@@ -4,8 +4,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from annotation.models import Judgement, Project, TrialAnswer, Worker
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.judging.judging_session import READING_TIME
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from annotation.models import Item, Project, User
 from annotation.services import change_project
 from tests.browser.test_end_to_end import log_in
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -18,13 +18,13 @@ from annotation.services.participation.arms import change_arms
 from annotation.services.participation.preparation import change_gold
 from annotation.services.participation.worker_invitations import invite_workers
 from modelling.models import ExportJob, WebhookDelivery, WebhookHost
+from modelling.updater.webhooks import delivery
 from modelling.web.api import tokens
-from modelling.webhooks import delivery
 from tests.annotation.platforms.studies import recruit
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.test_end_to_end import log_in
 from tests.conftest import make_user
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.two_camps import make_fitted_study
 from tests.test_access import TABLE as ACCESS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -147,6 +147,7 @@ def test_every_control_is_reached_by_keyboard(served: str, page: Page, owner: Us
     log_in(page, served, owner.username)
     problems = []
     paths = ["", "settings/", "members/", "webhooks/", "exports/", "items/import/", "pairs/", "new-argument/"]
+    paths += ["claims/", "reliability/", "suggestions/", "stopping/"]
     paths = [f"pets/{path}" for path in [*paths, "preparation/", "questions/"]] + [f"paid/{path}" for path in PAID]
     for path in paths:
         page.goto(f"{served}/projects/{path}")

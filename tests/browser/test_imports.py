@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from annotation.models import Project, User
 from annotation.services import create_project
 from modelling.updater.update import update_one
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.test_end_to_end import log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, expect
 
 from benchmarks.load.database import query
 from tests.browser.dashboards.live_page import log_in
-from tests.browser.nginx import ProxiedServer
-from tests.browser.remote_server import server_profile
+from tests.browser.helpers.nginx import ProxiedServer
+from tests.browser.helpers.remote_server import server_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from annotation.models import Project, Recruitment
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -15,7 +15,7 @@ def test_a_quota_that_cannot_be_met_is_named_and_workers_get_the_true_number(
     page = page_of_owner
     Project.objects.filter(pk=project.pk).update(state="draft", consent="")
     page.goto(f"{served}/projects/pets/")
-    expect(page.get_by_text("so a worker can give at most 9 judgements, not 40. Workers are told 9.")).to_be_visible()
+    expect(page.get_by_text("so a worker can make at most 9 judgements, not 40. Workers are told 9.")).to_be_visible()
     expect(page.get_by_text("The consent text is empty, so workers are not asked to agree")).to_be_visible()
     assert find_page_problems(page) == []
     page.get_by_text("Open the study …").press("Enter")

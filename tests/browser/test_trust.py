@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from annotation.models import Item, Judgement, Project, Worker
 from modelling.models import ModelSnapshot
 from modelling.updater.update import update_one
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
-from tests.modelling.two_camps import make_fitted_study
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -52,6 +52,23 @@ def test_every_page_of_results_says_why_to_be_cautious(page_of_owner: Page, stud
         assert find_page_problems(page) == []
     page.get_by_role("link", name="About this version").click()
     expect(page.get_by_role("heading", name="Version 1")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_worker_page_says_whether_answers_are_wrong_or_different(page_of_owner: Page, study: str, width: int) -> None:
+    page, worker = page_of_owner, Worker.objects.earliest("pk")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{study}/workers/?sort=careless")
+    expect(page.get_by_text("this is an opinion, not an error")).to_be_visible()
+    assert find_page_problems(page) == []
+    page.goto(f"{study}/workers/{worker.code}/")
+    about = page.get_by_role("region", name="Wrong or different?")
+    expect(about.get_by_text("The worker's other answers predict")).to_be_visible()
+    expect(about.get_by_text("An assessment excludes no one.")).to_be_visible()
+    about.get_by_role("link", name="Go to exclusion").press("Enter")
+    expect(page.get_by_text("Exclude this worker …")).to_be_in_viewport()
+    assert find_page_problems(page) == []
+    assert find_keyboard_problems(page) == []
 
 
 def test_tastes_have_an_interval_that_excludes_0_and_a_number_of_judgements(page_of_owner: Page, study: str) -> None:

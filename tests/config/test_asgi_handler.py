@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
-from config.asgi_handler import PAGE_THREADS, PooledHandler
+from config.asgi_handler import JUDGING_THREADS, PAGE_THREADS, PooledHandler
 from tests.conftest import run_in_thread
 
 Message = dict[str, Any]
@@ -83,6 +83,29 @@ def test_requests_are_refused_at_once_when_too_many_wait(
     assert "not saved yet" in body_of(refused)
     assert healthy[0]["status"] == 200
     assert [body_of(each) for each in accepted] == ["stored"] * 3
+    assert not +handler.waiting
+
+
+def test_a_request_that_waits_too_long_for_a_thread_is_refused_and_never_runs(
+    handler: PooledHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.asgi_handler.THREAD_SECONDS", 0.2)
+    done, ran = threading.Event(), list[str]()
+    respond_with(handler, monkeypatch, lambda: (ran.append("one"), done.wait(30), HttpResponse("stored"))[-1])
+
+    async def overload() -> tuple[list[Message], list[list[Message]]]:
+        begun = [asyncio.create_task(ask(handler, "/s/pets/judgements/")) for _ in range(JUDGING_THREADS)]
+        while len(ran) < JUDGING_THREADS:
+            await asyncio.sleep(0.01)
+        refused = await ask(handler, "/s/pets/judgements/")
+        done.set()
+        return refused, await asyncio.gather(*begun)
+
+    refused, begun = run_in_thread(overload())
+    assert refused[0]["status"] == 503
+    assert (b"retry-after", b"2") in refused[0]["headers"]
+    assert [body_of(each) for each in begun] == ["stored"] * JUDGING_THREADS, "requests that have begun go on"
+    assert len(ran) == JUDGING_THREADS
     assert not +handler.waiting
 
 

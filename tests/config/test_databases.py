@@ -13,7 +13,7 @@ from benchmarks.load.database import query
 from benchmarks.load.installation import Installation
 from benchmarks.load.servers import find_postgres, start_postgres
 from benchmarks.load.waiting import wait_until
-from tests.browser.remote_server import require
+from tests.browser.helpers.remote_server import require
 from tests.helpers.postgres import migrated_database
 
 pytestmark = pytest.mark.slow

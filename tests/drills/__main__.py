@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.load.installation import Installation
-from tests.drills.kills import drill
+from tests.drills.scenarios.kills import drill
 
 SEEDS = range(1, 6)
 SIZE = {"posts": 1000, "kills": 5, "clients": 32, "items": 100}

@@ -13,10 +13,10 @@ import pytest
 from benchmarks.load import database
 from benchmarks.load.installation import ROOT, die_with_parent
 from benchmarks.load.waiting import wait_until
-from tests.browser.remote_server import RemoteServer, server_profile
+from tests.browser.helpers.remote_server import RemoteServer, server_profile
 
 SECONDS = 300
-STUDY = "from tests.modelling.histories import all_pairs, make_study; make_study('drill', all_pairs(12))"
+STUDY = "from tests.modelling.samples.histories import all_pairs, make_study; make_study('drill', all_pairs(12))"
 # The same service as a POST, so that its hint can wake a worker.
 ANSWER = """
 from annotation.models import Project, Worker

@@ -1,7 +1,7 @@
 """Twenty workers judge while a model is fitted and files are imported and exported; no write fails.
 
 Twenty judgements per second is the load that the embedded profile must sustain. The test lasts ten seconds; with
-DRILLS=long (`make drills`) it lasts five minutes and also checks the response times.
+DRILLS=long (`make long-tests`) it lasts five minutes and also checks the response times.
 """
 
 import os
@@ -22,7 +22,7 @@ from annotation.models import Item, Project, Worker
 from benchmarks.load.crowd import percentile
 from benchmarks.load.waiting import wait_until
 from modelling.models import ModelSnapshot
-from tests.drills.updater import Updater, store_arrays_like_the_updater
+from tests.drills.scenarios.updater import Updater, store_arrays_like_the_updater
 from tests.helpers.concurrency import run_concurrently
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both_databases]

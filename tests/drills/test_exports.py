@@ -1,4 +1,4 @@
-"""Exports and imports while people judge. Short by default; DRILLS=long (`make drills`) runs them at full size."""
+"""Exports and imports while people judge. Short by default; DRILLS=long (`make long-tests`) runs them at full size."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.load.installation import Installation
-from tests.drills import exports, imports
+from tests.drills.scenarios import exports, imports
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 

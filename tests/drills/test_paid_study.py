@@ -1,4 +1,4 @@
-"""A paid study from consent to payment. Short by default; DRILLS=long (`make drills`) has 200 participants."""
+"""A paid study from consent to payment. Short by default; DRILLS=long (`make long-tests`) has 200 participants."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks.load.installation import Installation
-from tests.drills import paid_study
+from tests.drills.scenarios import paid_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 

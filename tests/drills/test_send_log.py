@@ -19,7 +19,7 @@ from benchmarks.load.send_log import (
     payload_hash,
     read_log,
 )
-from tests.drills.kills import drill
+from tests.drills.scenarios.kills import drill
 
 A, B, C = (str(uuid.UUID(int=n)) for n in (1, 2, 3))
 LEFT_OK, LEFT_FAIL, LEFT_UNKNOWN = (LoggedSend("left", outcome) for outcome in (OK, FAIL, UNKNOWN))

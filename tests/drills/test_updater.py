@@ -1,6 +1,6 @@
 """Updaters that are killed, stopped, run in parallel or out of memory publish complete versions only, each once.
 
-Short by default; DRILLS=long (`make drills`) runs them at full size and checks the recovery time.
+Short by default; DRILLS=long (`make long-tests`) runs them at full size and checks the recovery time.
 """
 
 import os
@@ -19,10 +19,10 @@ from benchmarks.load.waiting import wait_until
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.training.verification import find_problems
 from modelling.updater import failure_messages, long_updates, update, update_state
-from tests.drills.readers import reading
-from tests.drills.updater import IN_FILES, POINTS, Updater, store_arrays_like_the_updater
+from tests.drills.scenarios.readers import reading
+from tests.drills.scenarios.updater import IN_FILES, POINTS, Updater, store_arrays_like_the_updater
 from tests.helpers.concurrency import run_concurrently
-from tests.modelling.histories import TEXTS, all_pairs, answer, make_study
+from tests.modelling.samples.histories import TEXTS, all_pairs, answer, make_study
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both_databases]
 

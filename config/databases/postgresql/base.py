@@ -23,6 +23,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().get_new_connection(conn_params)
 
     def _check_pool(self) -> None:
-        """Replace the connections that were lost with the old server."""
+        """Replace connections that broke while the server was down."""
         if self.pool:
             self.pool.check()

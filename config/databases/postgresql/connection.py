@@ -16,7 +16,7 @@ class GuardedConnection(psycopg.Connection[Any]):
         return super().wait(self._guard(gen), *args, **kwargs)
 
     def _guard(self, gen: PQGen[T]) -> PQGen[T]:
-        """Pass everything on to `gen`. psycopg sends Ready.NONE ten times a second while nothing arrives."""
+        """Delegate to `gen`; check the watchdog on Ready.NONE, which psycopg sends ten times a second while waiting."""
         try:
             wanted = next(gen)
             while True:
@@ -34,5 +34,5 @@ class GuardedConnection(psycopg.Connection[Any]):
     def _check(self) -> None:
         watchdog.suspect()
         if watchdog.is_open:
-            self.pgconn.finish()  # the answer may still arrive, so this connection cannot be used again
+            self.pgconn.finish()  # the response may still arrive, so this connection cannot be reused
             raise psycopg.OperationalError("the database server does not respond")

@@ -16,7 +16,7 @@ SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 
 class Watchdog:
-    """Probes the server on request; `is_open` tells whether it failed to respond."""
+    """Probe the server on request; `is_open` is true while it does not respond."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -30,10 +30,10 @@ class Watchdog:
         self._address, self._on_recovery = (host, port), on_recovery
 
     def suspect(self) -> None:
-        """Have the server probed by the watchdog's thread."""
+        """Ask the watchdog's thread to probe the server."""
         self._wanted.set()
         with self._lock:
-            if self._address and (self._thread is None or not self._thread.is_alive()):  # not alive after a fork
+            if self._address and (self._thread is None or not self._thread.is_alive()):  # threads do not survive a fork
                 self._thread = Thread(target=self._run, name="database-watchdog", daemon=True)
                 self._thread.start()
 
@@ -49,7 +49,7 @@ class Watchdog:
 
 
 def responds(host: str, port: int) -> bool:
-    """Whether one of the hosts, separated by commas, answers in time."""
+    """Whether any of the comma-separated hosts responds in time."""
     return any(_responds(name, port) for name in host.split(","))
 
 

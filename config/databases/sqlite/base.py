@@ -11,16 +11,19 @@ from django.db.backends.sqlite3 import base
 
 FileId = tuple[int, int]  # device and inode
 
-_known_files: set[str] = set()  # files that this process has opened; a missing one is not created again
+_known_files: set[str] = set()  # files that this process has opened; if one disappears, it is not recreated
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    file_id: FileId | None = None  # of the open file; None for a database in memory
+    file_id: FileId | None = None  # the open file's; None for an in-memory database
+    lock_seconds: float | None = None  # how long a write waits for another process; None uses the settings
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         path = str(conn_params["database"])
         if path in _known_files and not os.path.exists(path):
             raise self._removed()
+        if self.lock_seconds is not None:
+            conn_params = {**conn_params, "timeout": self.lock_seconds}
         connection = super().get_new_connection(conn_params)
         self.file_id = None if self.is_in_memory_db() else _file_id(path)
         if self.file_id is not None:

@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 from annotation import services
 from annotation.models import Project, User
 from tests.conftest import PASSWORD, make_items, make_user
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 
 
 def make_watched_study() -> None:

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from annotation.models import Project, User
-from tests.browser.page_checks import find_page_problems
+from tests.browser.helpers.page_checks import find_page_problems
 from tests.browser.test_end_to_end import log_in
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -47,7 +47,7 @@ def test_a_figure_is_saved_for_print_with_item_names_and_caption(ranking: Page) 
 
 
 def test_a_heading_is_explained_on_focus(ranking: Page) -> None:
-    tip = ranking.get_by_text("How much workers' own scores of the item differ.")
+    tip = ranking.get_by_text("How much workers' own scores for the item differ.")
     expect(tip).to_be_hidden()
     ranking.locator(".hint", has_text="Polarisation").focus()
     expect(tip).to_be_visible()

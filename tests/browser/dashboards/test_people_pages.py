@@ -12,8 +12,8 @@ from modelling.models import ComponentName
 from modelling.training.components.axes import load_component_axes
 from modelling.training.versions import shown_snapshot
 from tests.browser.dashboards.live_page import log_in
-from tests.browser.page_checks import find_keyboard_problems, violations
-from tests.modelling.two_camps import make_fitted_study
+from tests.browser.helpers.page_checks import find_keyboard_problems, violations
+from tests.modelling.samples.two_camps import make_fitted_study
 
 SCHEMES = [("light", 1280), ("dark", 390)]
 

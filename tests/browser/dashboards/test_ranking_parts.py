@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from annotation.models import User
-from tests.browser.page_checks import find_page_problems
+from tests.browser.helpers.page_checks import find_page_problems
 from tests.browser.test_end_to_end import log_in
 from tests.modelling.exports.samples import fit
-from tests.modelling.histories import make_study
+from tests.modelling.samples.histories import make_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -8,11 +8,23 @@ from playwright.sync_api import Browser, BrowserType, Page, expect
 
 from annotation.models import Item, Project
 from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.helpers.page_checks import violations
 from tests.browser.judging.judging_session import PHONE, JudgingSession, make_study, paused_clock, scrolls_horizontally
-from tests.browser.page_checks import violations
 
 LONG = "A long argument that takes many lines on a phone. " * 40
 GERMAN = "Welches Argument ist überzeugender?"
+
+BROKEN_WORDS = """
+(buttons) => buttons.flatMap((button) => {
+  const text = button.firstChild;
+  return [...text.data.matchAll(/\\S+/g)].filter((word) => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return new Set([...range.getClientRects()].map((line) => line.top)).size > 1;
+  }).map((word) => word[0]);
+})
+"""
 
 
 @pytest.fixture
@@ -51,6 +63,7 @@ def test_with_large_text_the_buttons_leave_room_for_the_texts(
     for button in page.locator(".choices button").all():
         button.scroll_into_view_if_needed()
         expect(button).to_be_in_viewport(ratio=0.99)
+    assert page.locator("[data-choice=left], [data-choice=right]").evaluate_all(BROKEN_WORDS) == []
     session.click("left")
     for opened, closing in (("s", "reasons"), ("?", "help")):
         page.keyboard.press(opened)

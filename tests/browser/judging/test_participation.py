@@ -74,7 +74,7 @@ def test_unsent_answers_find_their_owner_again(start_session: Callable[..., Judg
     session.context.clear_cookies()
     session.context.set_offline(False)
 
-    expect(page.get_by_text("Unsent answers of an earlier visit on this device: 2.")).to_be_visible()
+    expect(page.get_by_text("Unsent answers from an earlier visit on this device: 2.")).to_be_visible()
     page.get_by_role("link", name="Return with your code").click()
     return_with(page, "22222-22222-22222")
     expect(page.get_by_text("This study has no such return code.").first).to_be_visible()

@@ -11,8 +11,8 @@ from annotation.services.participation.arms import change_arms
 from annotation.services.participation.preparation import change_preparation
 from annotation.services.participation.worker_invitations import invite_workers
 from tests.annotation.platforms.studies import CODES, PID, link, recruit
+from tests.browser.helpers.page_checks import find_keyboard_problems, find_page_problems
 from tests.browser.judging.judging_session import PHONE, READING_TIME, make_study
-from tests.browser.page_checks import find_keyboard_problems, find_page_problems
 
 QUOTA = 2
 

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from annotation.models import Judgement, Worker
+from tests.browser.helpers.page_checks import violations
 from tests.browser.judging.judging_session import PHONE, READING_TIME, JudgingSession, stored_answers
-from tests.browser.page_checks import violations
 
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
 
@@ -90,7 +90,7 @@ def test_an_undo_of_an_answer_that_may_have_arrived_says_when_the_pair_comes_aga
     page.clock.fast_forward(READING_TIME)
     undone = session.answers.pop()
     page.keyboard.press("z")
-    expect(page.locator("#feedback")).to_have_text("Undone: First. The pair comes again when you are online.")
+    expect(page.locator("#feedback")).to_have_text("Undone: First. The pair will come up again when you are online.")
     expect(page.locator("#count")).to_have_text("0 / 6")
     session.context.set_offline(False)
     expect(page.locator("#left")).to_have_text(undone.left)

@@ -21,8 +21,8 @@ from config.monitoring.process_metrics import ErrorCounter, measure_request, req
 from modelling.models import ExportJob
 from modelling.updater.leases import record_heartbeat
 from modelling.web import metrics
-from tests.browser.remote_server import RemoteServer, server_profile
-from tests.modelling.studies import make_version
+from tests.browser.helpers.remote_server import RemoteServer, server_profile
+from tests.modelling.samples.studies import make_version
 
 TOKEN = "a long token"
 DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"

@@ -11,7 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks.load.installation import Installation
-from tests.drills.participants import CODES, QUESTIONS, QUOTA, REWARD, SECRET, SLUG, STUDY, Door, Participant, Step
+from tests.drills.scenarios.participants import (
+    CODES,
+    QUESTIONS,
+    QUOTA,
+    REWARD,
+    SECRET,
+    SLUG,
+    STUDY,
+    Door,
+    Participant,
+    Step,
+)
 
 COUNTED = ("", "finished", "no_work_left")  # outcomes of active and completed workers
 REDUNDANCY = 50
@@ -95,13 +106,13 @@ def report() -> None:
 def drill(installation: Installation, *, participants: int, clients: int) -> dict[str, Any]:
     """Run the study on this empty installation and return the figures."""
     installation.create_tables()
-    installation.run_python("from tests.drills.paid_study import prepare; prepare()")
+    installation.run_python("from tests.drills.scenarios.paid_study import prepare; prepare()")
     door, began = Door(), time.perf_counter()
     with installation:
         installation.start()
         with ThreadPoolExecutor(clients) as pool:
             people = list(pool.map(lambda number: Participant(installation, number, door).play(), range(participants)))
-        stored = json.loads(installation.run_python("from tests.drills.paid_study import report; report()"))
+        stored = json.loads(installation.run_python("from tests.drills.scenarios.paid_study import report; report()"))
     arms = {pid: row["arm"] for pid, row in stored["workers"].items()}
     differences = [*_compare(people, stored), *_replay(door.steps, arms)]
     present = {name: row[1] for name, row in stored["arms"].items()}

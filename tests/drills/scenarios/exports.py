@@ -35,7 +35,7 @@ def drill(installation: Installation, *, exports: int, clients: int, items: int,
             wait_until(lambda: crowd.acknowledged >= ANSWERS_BEFORE, SECONDS, "the crowd stopped")
             began, before = time.perf_counter(), crowd.acknowledged
             done = installation.manage(
-                "shell", "--no-imports", "-c", f"from tests.drills.exports import *; run_exports({exports})"
+                "shell", "--no-imports", "-c", f"from tests.drills.scenarios.exports import *; run_exports({exports})"
             )
             rate = (crowd.acknowledged - before) / (time.perf_counter() - began)
             crowd.stop()
@@ -66,10 +66,10 @@ def drill(installation: Installation, *, exports: int, clients: int, items: int,
 def run_exports(exports: int) -> None:
     """Print a description of each export as JSON; runs in a process of the installation while answers arrive."""
     from annotation.models import Project
-    from modelling.exports import event_tables
     from modelling.exports.points import resolve_point
+    from modelling.exports.tables import judgements
 
-    event_tables.PAGE_SIZE = PAGE_SIZE
+    judgements.PAGE_SIZE = PAGE_SIZE
     project, results, last = Project.objects.get(slug=SLUG), [], 0
     wait_until(lambda: resolve_point(project).version, SECONDS, "no first version")
     for _ in range(exports):

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.load.installation import ROOT, Installation, die_with_parent, free_port
 from benchmarks.load.servers import RedisServer
 from benchmarks.load.waiting import wait_until
-from tests.browser.remote_server import RemoteServer, make_certificate, require
+from tests.browser.helpers.remote_server import RemoteServer, make_certificate, require
 
 SITE = ROOT / "deploy" / "nginx.conf"
 SECONDS = 300

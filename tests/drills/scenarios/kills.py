@@ -1,6 +1,6 @@
 """The kill drill: the web process is killed at random moments under load, and no acknowledged answer is lost.
 
-    python -m tests.drills.kills --posts 50000 --kills 50
+    python -m tests.drills.scenarios.kills --posts 50000 --kills 50
 
 prints the figures as JSON and exits with 1 unless lost, duplicated, invented and mismatched are 0 and `verify` passes.
 """

@@ -1,0 +1,1 @@
+"""Servers and page checks of the browser tests."""

@@ -1,0 +1,1 @@
+"""The drills themselves, and the participants, readers and updater processes they use."""

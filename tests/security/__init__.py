@@ -1,0 +1,1 @@
+"""Security checks that concern the whole product; docs/security-checks.md lists all forty."""

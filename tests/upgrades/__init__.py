@@ -1,0 +1,1 @@
+"""Upgrades from the databases of earlier releases."""
