@@ -44,7 +44,7 @@ from annotation.models import (
     WorkerInvitation,
 )
 
-TECHNICAL = 100  # place of the tables that administrators rarely need
+TECHNICAL = 100  # sorts tables that administrators rarely need last
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -96,7 +96,7 @@ class MembershipInline(admin.TabularInline):
 
 @admin.register(TwoFactor)
 class TwoFactorAdmin(ErasableAdmin):
-    """Deleting a row switches the second factor off, as `reset_two_factor` does."""
+    """Admin for second factors; deleting a row switches the second factor off, as `reset_two_factor` does."""
 
     list_display = ["user", "confirmed_at"]
     search_fields = ["user__username"]
@@ -149,7 +149,7 @@ class ProjectAdmin(admin.ModelAdmin):
 
 @admin.register(Item)
 class ItemAdmin(ReadOnlyAdmin):
-    """Texts are corrected on the project's pages, as a new revision."""
+    """Read-only item admin: texts are corrected on the project's pages, as a new revision."""
 
     place = 2
     list_display = ["key", "revision", "project", "group", "active", "created_at"]
@@ -180,7 +180,7 @@ class WorkerExclusionAdmin(ReadOnlyAdmin):
 
 @admin.register(PlatformIdentity)
 class PlatformIdentityAdmin(ErasableAdmin):
-    """Searchable by platform ID without listing it. Deleting a row erases the person's data."""
+    """Admin that can be searched by platform ID without listing IDs. Deleting a row erases the person's data."""
 
     list_display = ["worker", "project", "platform"]
     list_filter = ["platform", "project"]
@@ -332,7 +332,7 @@ class SuggestionAdmin(ReadOnlyAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ReadOnlyAdmin):
-    """Members are changed on the project's members page, which keeps at least one owner."""
+    """Read-only: memberships are changed on the project's members page, which keeps at least one owner."""
 
     place = 5
     list_display = ["user", "project", "role"]

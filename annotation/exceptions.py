@@ -13,7 +13,7 @@ class RequestError(Exception):
 
     status = 400
     code = "refused"
-    retry_seconds = 1  # for errors about request rates
+    retry_seconds = 1  # Retry-After for rate-limit errors
     title = _("That could not be saved.")
     detail = _("Nothing was changed. Reload the page and continue.")
 
@@ -21,12 +21,12 @@ class RequestError(Exception):
         return str(self.title)
 
     def extra(self) -> dict[str, Any]:
-        """Further fields of the problem+json response."""
+        """Additional fields for the problem+json response."""
         return {}
 
 
 class AssignmentNotFound(RequestError):
-    """The assignment does not exist or is another worker's or study's; the response does not say which."""
+    """The assignment does not exist, or belongs to another worker or study; the response does not say which."""
 
     status = 404
     code = "not_yours"
@@ -55,12 +55,12 @@ class TooLateToRetract(RequestError):
     detail = _("All your answers are saved.")
 
 
-# The label of each answer's button.
+# Button labels by answer.
 BUTTONS = {"left": _("First"), "right": _("Second"), "tie": _("Equally good"), "skip": _("Can't decide")}
 
 
 class JudgementConflict(RequestError):
-    """A different answer is already stored and stays; the response includes it."""
+    """A different answer is already stored and is kept; the response includes it."""
 
     def __init__(self, first: Judgement) -> None:
         super().__init__(str(self.title))

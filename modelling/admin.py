@@ -14,7 +14,7 @@ from annotation.admin import ProjectAdmin, ReadOnlyAdmin
 from annotation.http.downloads import DownloadResponse
 from annotation.models import Project, User
 from annotation.services import audit
-from modelling.exports.catalogue import ARCHIVE, TABLES, ExportFile, export_names
+from modelling.exports.catalogue import ARCHIVE, REPORT, TABLES, ExportFile, export_names
 from modelling.exports.formats import FORMATS, zip_chunks
 from modelling.exports.points import ExportError
 from modelling.exports.service import ExportLimitExceeded, ExportRequest, QueuedExport
@@ -29,11 +29,13 @@ from modelling.models import (
     ScoreboardEntry,
     SettingsSearch,
     SnapshotArrays,
+    StudySimulation,
     UpdaterBeat,
     UpdateState,
     Webhook,
     WebhookDelivery,
     WebhookHost,
+    WorkerAssessment,
     WorkerPosterior,
 )
 from modelling.web.api.tokens import revoke_token
@@ -68,6 +70,14 @@ class WorkerPosteriorAdmin(ReadOnlyAdmin):
     ordering = ["-id"]
 
 
+@admin.register(WorkerAssessment)
+class WorkerAssessmentAdmin(ReadOnlyAdmin):
+    list_display = ["worker", "snapshot", "answers", "careless", "different", "ordinary"]
+    list_filter = ["snapshot__project"]
+    list_select_related = ["worker", "snapshot"]
+    ordering = ["-id"]
+
+
 @admin.register(SnapshotArrays)
 class SnapshotArraysAdmin(ReadOnlyAdmin):
     """Defer the arrays in lists: each takes megabytes."""
@@ -99,8 +109,8 @@ class ScoreboardEntryAdmin(ReadOnlyAdmin):
     ordering = ["-snapshot_id", "method"]
 
 
-@admin.register(SettingsSearch)
-class SettingsSearchAdmin(ReadOnlyAdmin):
+@admin.register(SettingsSearch, StudySimulation)
+class BackgroundJobAdmin(ReadOnlyAdmin):
     list_display = ["project", "requested_by", "requested_at", "state", "ended_at"]
     list_filter = ["state", "project"]
     search_fields = ["project__title", "project__slug", "message"]
@@ -134,7 +144,7 @@ class UpdaterBeatAdmin(ReadOnlyAdmin):
     date_hierarchy = "seen_at"
 
 
-EXPORTED = [name for name in export_names() if name != ARCHIVE]
+EXPORTED = [name for name in export_names() if name not in (ARCHIVE, REPORT)]
 
 
 class ExportActionForm(ActionForm):

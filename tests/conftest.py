@@ -24,6 +24,7 @@ from annotation.http import throttling
 from annotation.models import Item, Membership, Project, User, Worker
 from annotation.storage import event_log
 from benchmarks.load.installation import TEMPLATE_VARIABLE
+from tests.helpers import migrated_database
 
 T = TypeVar("T")
 # Random examples only in drills; otherwise every run tests the same examples, however slow the machine.
@@ -45,6 +46,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     shutil.rmtree(settings.DATA_DIR, ignore_errors=True)
     if folder := session.config.stash.get(TEMPLATE, ""):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request: pytest.FixtureRequest, django_db_modify_db_settings: None) -> bool:
+    """Start from the kept database, if it fits the present migrations."""
+    is_reused: bool = request.config.getvalue("reuse_db")
+    return is_reused or (connection.vendor == "sqlite" and migrated_database.restore())
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_keepdb: bool) -> None:
+    if connection.vendor == "sqlite" and not django_db_keepdb:
+        migrated_database.keep()
 
 
 @pytest.fixture(scope="session", autouse=True)

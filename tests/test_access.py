@@ -8,7 +8,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from annotation import services
 from annotation.models import Item, Project, User, Worker
-from tests.modelling.two_camps import make_fitted_study
+from tests.modelling.samples.two_camps import make_fitted_study
 from tests.modelling.web.api.rights import API, DOCUMENTS
 
 pytestmark = pytest.mark.django_db
@@ -166,6 +166,9 @@ TABLE: dict[tuple[str, str], list[int]] = {
     ("GET", "projects/<slug:slug>/new-argument/"): MEMBERS,
     ("POST", "projects/<slug:slug>/new-argument/"): MEMBERS,  # writes nothing
     ("GET", "projects/<slug:slug>/reliability/"): MEMBERS,
+    ("GET", "projects/<slug:slug>/designer/"): MEMBERS,
+    ("POST", "projects/<slug:slug>/designer/simulate/"): empty(OWNERS, 422),
+    ("POST", "projects/<slug:slug>/designer/cancel/"): empty(OWNERS, 302),
     ("GET", "projects/<slug:slug>/suggestions/"): MEMBERS,
     ("GET", "projects/<slug:slug>/stopping/"): MEMBERS,
     ("GET", "projects/<slug:slug>/claims/"): MEMBERS,

@@ -64,7 +64,7 @@ def test_only_the_webhook_client_calls_other_servers() -> None:
     packages = [settings.BASE_DIR / name for name in ("annotation", "modelling", "config")]
     files = [path for package in packages for path in package.rglob("*.py")]
     calling = {str(path.relative_to(settings.BASE_DIR)) for path in files if NETWORK_CALLS.search(_code(path))}
-    assert calling == {"modelling/webhooks/http_client.py", CLIENT, DATABASE_PROBE}
+    assert calling == {"modelling/updater/webhooks/http_client.py", CLIENT, DATABASE_PROBE}
     importing = {str(path.relative_to(settings.BASE_DIR)) for path in files if USES_CLIENT.search(_code(path))}
     assert importing == {"modelling/simulation/http_worker.py", "modelling/simulation/workers.py", SIMULATE}
 

@@ -24,7 +24,7 @@ pytestmark = [
 def status_of(url: str) -> int:
     """The HTTP status of a GET request, or 0 if nothing is listening."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -41,22 +41,28 @@ def server(tmp_path: Path) -> Iterator[Installation]:
         yield server
 
 
+def updater_of(pid: int) -> int:
+    """The only child process of `serve`, which may start it after its first response."""
+    wait_until(lambda: len(descendants(pid)) == 1, PATIENCE, "serve has not exactly one child process")
+    (updater,) = descendants(pid)
+    return updater
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_server_leaves_no_process_behind(server: Installation, how: signal.Signals) -> None:
     process = server.process
     assert process is not None
     assert status_of(f"{server.url}/") == 200
-    updaters = descendants(process.pid)
-    assert len(updaters) == 1
+    updater = updater_of(process.pid)
     process.send_signal(how)
     wait_until(lambda: process.poll() is not None, PATIENCE, "serve did not end")
-    wait_until(lambda: not any(map(is_alive, updaters)), PATIENCE, "the updater did not end")
+    wait_until(lambda: not is_alive(updater), PATIENCE, "the updater did not end")
 
 
 def test_a_killed_updater_is_restarted(server: Installation) -> None:
     assert server.process is not None
     pid = server.process.pid
-    (first,) = descendants(pid)
+    first = updater_of(pid)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: any(map(is_alive, descendants(pid) - {first})), PATIENCE, "no new updater was started")
     assert status_of(f"{server.url}/healthz") == 200, "pages were served all the time"

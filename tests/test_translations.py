@@ -34,7 +34,7 @@ PLACEHOLDER = re.compile(r"\{\w+\}|%\(\w+\)[.\d]*[a-zA-Z]")
 
 def read_catalogue() -> dict[tuple[str, int], str]:
     """German messages of the .po file by English message and plural form."""
-    text = CATALOGUE.with_suffix(".po").read_text(encoding="utf-8")
+    text = CATALOGUE.with_suffix(".po").read_text(encoding="utf-8").replace('"\n"', "")  # join wrapped lines
     found = [[part.replace('\\"', '"').replace("\\n", "\n") for part in entry] for entry in ENTRY.findall(text)]
     singular = {(english, 0): german for english, _plural, german, _germans in found}
     return singular | {(english, 1): germans for english, plural, _german, germans in found if plural}

@@ -41,18 +41,18 @@ class NewPasswordForm(SetPasswordForm):
 
 
 class ChangePasswordForm(NewPasswordForm, PasswordChangeForm):
-    """New password with the old one as confirmation."""
+    """A new password, confirmed by entering the old one."""
 
 
 class ResetForm(PasswordResetForm):
-    """Django's form, sending email in the background: the response time must not reveal whether an account exists."""
+    """Django's form with email sent in the background: the response time must not reveal whether an account exists."""
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         email.run_in_background(super().send_mail, *args, **kwargs)
 
 
 class CodeForm(forms.Form):
-    """A code of the authenticator app, or a recovery code."""
+    """A code from the authenticator app, or a recovery code."""
 
     code = forms.CharField(
         label=gettext_lazy("code"),

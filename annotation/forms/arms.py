@@ -1,4 +1,4 @@
-"""The form in which owners write down the arms of a study."""
+"""The form in which owners define a study's arms."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +44,7 @@ class ArmsForm(forms.Form):
             yield FieldGroup(legend, [self[f"{name}_{row}"] for name in FIELDS])
 
     def clean(self) -> dict[str, Any]:
-        """The arms as unsaved rows, under the name `arms`."""
+        """Put the arms into `cleaned_data["arms"]` as unsaved rows."""
         cleaned = super().clean() or {}
         if self.errors:
             return cleaned
@@ -88,7 +88,7 @@ class ArmsForm(forms.Form):
 
 
 def _field(name: str, arm: Arm) -> forms.Field:
-    """The form field of one setting of an arm."""
+    """The form field for one of the arm's settings."""
     field: Any = Arm._meta.get_field(name).formfield(required=False)  # type: ignore[union-attr]
     value = getattr(arm, name)
     if name in LISTS:

@@ -1,4 +1,4 @@
-"""The form that shows what the columns of an uploaded file are used as, and lets the user change it."""
+"""The form that shows how each column of an uploaded file will be used, and lets the user change it."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,13 +13,13 @@ from annotation.importing.columns import ColumnMap, TableSample
 from annotation.importing.problems import format_count
 
 EXAMPLES = 3
-MAX_STUDIES = 100  # more values than this are not studies
+MAX_STUDIES = 100  # a column with more distinct values does not name studies
 SPLIT = "split"
-CHOSEN = "="  # prefix of a study in the form, so that a study may have any name
+CHOSEN = "="  # prefix for study names in the form, so that a study may have any name
 
 
 class ColumnForm(forms.Form):
-    """One select per column, and one for the study if a column names it."""
+    """One select per column, and one for the study if a column contains study names."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class ColumnForm(forms.Form):
 
     @property
     def rows(self) -> list[tuple[Any, list[str]]]:
-        """Each column's field with examples of its cells."""
+        """Each column's field with sample cells."""
         names = [f"use_{index}" for index in range(len(self.guessed.header))]
         return [
             (self[name], list(dict.fromkeys(self.sample.cells(index)))[:EXAMPLES]) for index, name in enumerate(names)
         ]
 
     def clean(self) -> None:
-        """Each use that a file has only once must have one column."""
+        """Reject two columns with the same use, where a file can have only one."""
         counts = Counter(self._uses())
         twice = [use for use, count in counts.items() if count > 1 and use not in self.repeatable]
         if twice:

@@ -50,7 +50,7 @@ class ItemCreateForm(ItemCorrectionForm):
 
 
 class ItemFilterForm(forms.Form):
-    """Filters of the list of items; invalid values are ignored."""
+    """Filters for the item list; invalid values are ignored."""
 
     q = forms.CharField(required=False, max_length=200)
     group = forms.ChoiceField(required=False)

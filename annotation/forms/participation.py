@@ -1,4 +1,4 @@
-"""Forms with which a worker returns to a study or deletes their data."""
+"""Forms for workers who return to a study or delete their data."""
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +19,7 @@ class ReturnForm(forms.Form):
 
 
 class DeleteDataForm(forms.Form):
-    """A tick that confirms the deletion."""
+    """A checkbox that confirms the deletion."""
 
     confirm = forms.BooleanField(
         label=_("Delete all my answers. I know that this cannot be undone."),

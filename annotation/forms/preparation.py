@@ -39,7 +39,9 @@ class PreparationForm(forms.Form):
         for number in range(MAX_QUESTIONS):
             asked = dict(enumerate(preparation.comprehension)).get(number, {})
             self._add_text(f"question_{number}", gettext_lazy("question"), asked.get("question", ""))
-            help_text = gettext_lazy("One per line; put an asterisk before the right one: *It is my own view.")
+            help_text = gettext_lazy(
+                "One per line. Start the correct one with an asterisk, for example: *It is my own view."
+            )
             self._add_text(f"choices_{number}", gettext_lazy("choices"), _format_choices(asked), help_text)
 
     def _add_text(self, name: str, label: Any, initial: str, help_text: Any = "") -> None:
@@ -111,7 +113,7 @@ class PracticeForm(forms.Form):
 
 
 class GoldForm(forms.Form):
-    """The stored pairs and a few empty ones; `cleaned_data` goes to `change_gold`."""
+    """The stored gold pairs and a few empty ones; pass `cleaned_data` to `change_gold`."""
 
     use_required_attribute = False
     gold_checks = forms.IntegerField(
@@ -122,7 +124,7 @@ class GoldForm(forms.Form):
         help_text=gettext_lazy("Each worker gets this many of the pairs below, spread over the task. Empty: all."),
     )
     gold_limit = forms.IntegerField(
-        label=gettext_lazy("wrong answers from which the rule applies"),
+        label=gettext_lazy("number of wrong answers that triggers the rule"),
         min_value=1,
         max_value=MAX_PAIRS,
         required=False,

@@ -1,4 +1,4 @@
-"""Project settings given by name, by commands and the API, validated by the form of the settings page."""
+"""Project settings that commands and the API pass by name, validated by the settings page's form."""
 
 from copy import copy
 from typing import Any
@@ -15,7 +15,7 @@ MAX_QUESTIONNAIRE = 50_000
 
 
 class ProjectOptionsForm(ProjectForm):
-    """The settings page with the questionnaire as JSON, which has a page of its own."""
+    """The settings page's form plus the questionnaire as JSON, which has its own page in the browser."""
 
     questionnaire = forms.CharField(
         label=gettext_lazy("questions for workers"),

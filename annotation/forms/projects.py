@@ -53,7 +53,7 @@ class FieldGroup:
     legend: str
     fields: list[forms.BoundField]
     text: str = ""
-    platforms: str = ""  # the recruiting platforms for which the page shows it, separated by spaces; "" for all
+    platforms: str = ""  # the recruiting platforms for which the page shows the field, separated by spaces; "" for all
 
 
 def _slug_field() -> forms.SlugField:
@@ -62,13 +62,13 @@ def _slug_field() -> forms.SlugField:
         required=False,
         max_length=60,
         help_text=gettext_lazy(
-            "Letters, digits and hyphens. Made from the title if left empty. It cannot be changed later."
+            "Letters, digits and hyphens. Generated from the title if left blank. It cannot be changed later."
         ),
     )
 
 
 class ProjectForm(forms.ModelForm):
-    """Settings of a project. Pass `cleaned_data` to a service instead of calling `save()`: services write the audit."""
+    """Project settings. Pass `cleaned_data` to a service instead of calling `save()`: services write the audit log."""
 
     slug = _slug_field()
 
@@ -126,7 +126,7 @@ class ProjectForm(forms.ModelForm):
             del self.fields["slug"]
 
     def groups(self) -> Iterator[FieldGroup]:
-        """The fields in the sections of the settings page."""
+        """The form fields grouped into the sections of the settings page."""
         parts: list[tuple[str, list[str], str]] = [
             (
                 _("Texts for workers"),
@@ -184,7 +184,7 @@ class ProjectForm(forms.ModelForm):
         return cleaned
 
     def _check_example(self, cleaned: dict[str, Any]) -> None:
-        """An example has two texts and an explanation, or there is none."""
+        """Check that the example has two texts and an explanation, or is left out altogether."""
         names = (*EXAMPLE_TEXTS, "example_explanation")
         missing = [name for name in names if name in cleaned and not cleaned[name].strip()]
         if len(missing) < len(names):
@@ -194,7 +194,7 @@ class ProjectForm(forms.ModelForm):
                 )
 
     def _check_quota(self, cleaned: dict[str, Any]) -> None:
-        """A worker judges each pair once, so the quota is at most the number of pairs (no limit without items)."""
+        """Limit the quota to the number of pairs, since a worker judges each pair once; no limit without items."""
         quota, pairs = cleaned.get("judgements_per_worker"), cleaned.get("pairs")
         if quota is None or pairs is None:
             return
@@ -224,7 +224,7 @@ def _integer_field(name: str) -> forms.IntegerField:
 
 
 def _clean_slug(cleaned: dict[str, Any]) -> str:
-    """Return the given short name or one made from the title; reject reserved and used ones."""
+    """Return the given short name, or one generated from the title; reject names that are reserved or taken."""
     slug = cleaned["slug"] or _free_slug(cleaned.get("title", ""))
     if not slug and "title" in cleaned:
         raise ValidationError(_("Enter a short name: none can be made from a title without Latin letters."))
@@ -236,7 +236,7 @@ def _clean_slug(cleaned: dict[str, Any]) -> str:
 
 
 def _free_slug(title: str) -> str:
-    """Make an unused short name from the title; empty if the title has no Latin letters."""
+    """Generate an unused short name from the title; empty if the title has no Latin letters."""
     base = re.sub(r"-+", "-", slugify(title)[:50]).strip("-")
     if not base:
         return ""
@@ -278,7 +278,7 @@ class StateForm(forms.Form):
             return _("The study needs at least 2 active items before it can open. Import items first.")
         for design in list_designs(self.project):
             if design.arm and not count_pairs(design):
-                return _("The arm “%(arm)s” has no pairs. Change its items on the page Arms.") % {"arm": design.arm}
+                return _("The arm “%(arm)s” has no pairs. Change its items on the Arms page.") % {"arm": design.arm}
         return _(
             "No two active items share a group, so there are no pairs. Put items into the same group, "
             "or allow pairs of any two items in the settings."
@@ -295,7 +295,7 @@ class CopyForm(forms.Form):
 
 
 class DeleteForm(forms.Form):
-    """Deletion, confirmed by typing the short name."""
+    """Confirm a deletion by typing the short name."""
 
     typed = forms.CharField(label=gettext_lazy("short name of the study"), max_length=60)
 

@@ -19,11 +19,11 @@ SHORT = QuestionKind.SHORT
 DEFAULT_SCALE = {"min": 1, "max": 5}
 TIMES = [(BEFORE, gettext_lazy("before the first pair")), (AFTER, gettext_lazy("after the last pair"))]
 
-Row = dict[str, Any]  # what is typed into one question
+Row = dict[str, Any]  # the raw form data of one question
 
 
 class QuestionForm(forms.Form):
-    """One question. The rules are those of the JSON form; each message appears at its field."""
+    """One question, validated by the rules of the JSON form; each error message appears next to its field."""
 
     use_required_attribute = False
     label = forms.CharField(label=gettext_lazy("question"), required=False)
@@ -44,7 +44,9 @@ class QuestionForm(forms.Form):
         label=gettext_lazy("column in exports"),
         required=False,
         widget=forms.TextInput(attrs={"maxlength": MAX_NAME, "autocapitalize": "none", "spellcheck": "false"}),
-        help_text=gettext_lazy("Made from the question if left empty. Keep it once workers have answered."),
+        help_text=gettext_lazy(
+            "Generated from the question if left blank. Do not change it once workers have answered."
+        ),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -69,14 +71,14 @@ class QuestionForm(forms.Form):
 
 
 class QuestionFormSet(forms.BaseFormSet):
-    """All questions in their order."""
+    """All questions in order."""
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
-        """An empty question is an error, not ignored."""
+        """Treat an empty question as an error instead of ignoring it."""
         return {**super().get_form_kwargs(index), "empty_permitted": False}
 
     def clean(self) -> None:
-        """Fill in missing column names, and reject repeated ones."""
+        """Fill in missing column names, and reject duplicates."""
         if any(self.errors):
             return
         used = [form.cleaned_data["name"] for form in self.forms if form.cleaned_data.get("name")]
@@ -109,17 +111,17 @@ FORMSET_CLASS = forms.formset_factory(
     extra=0,
     max_num=MAX_QUESTIONS,
     validate_max=True,
-    absolute_max=MAX_QUESTIONS + 1,  # a forged number of forms must not take long
+    absolute_max=MAX_QUESTIONS + 1,  # a forged form count must not slow the server down
 )
 
 
 def make_formset(data: Mapping[str, Any] | None = None, rows: Sequence[Row] = ()) -> QuestionFormSet:
-    """The form with what was posted, or with these rows."""
+    """Build the formset from posted data, or from these rows."""
     return cast(QuestionFormSet, FORMSET_CLASS(data, initial=rows))
 
 
 def _free_name(label: str, used: Sequence[str]) -> str:
-    """Make an unused column name from the question."""
+    """Generate an unused column name from the question."""
     base = slugify(label).replace("-", "_")[: MAX_NAME - 3].strip("_")
     if not base or not base[0].isalpha():
         base = f"question_{base}"[: MAX_NAME - 3].strip("_")
@@ -128,7 +130,7 @@ def _free_name(label: str, used: Sequence[str]) -> str:
 
 
 def stored_rows(questionnaire: Sequence[dict[str, Any]]) -> list[Row]:
-    """The stored questions as they are shown in the form."""
+    """The stored questions as initial rows for the form."""
     questions = [Question.from_json(stored) for stored in questionnaire]
     return [{**vars(question), "choices": "\n".join(question.choices)} for question in questions]
 

@@ -14,13 +14,13 @@ MAX_QUESTIONS = 20
 MAX_CHOICES = 50
 MAX_LABEL = 300
 MAX_CHOICE = 200
-MAX_END = 60  # characters of the words at the ends of a scale
-MAX_STEPS = 10  # of a scale
+MAX_END = 60  # characters in the label at each end of a scale
+MAX_STEPS = 10  # numbers on a scale
 MAX_NUMBER = 1_000_000_000
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 KEYS = ("name", "label", "kind", "choices", "min", "max", "low", "high", "required", "when")
 
-Problem = tuple[str, str]  # the key of the question that is wrong, and a message
+Problem = tuple[str, str]  # the question's invalid key, and a message
 
 
 def format_questionnaire(questions: list[dict[str, Any]]) -> str:
@@ -56,7 +56,7 @@ def _parse_json(text: str) -> Any:
 
 
 def find_repeated(names: list[str]) -> str:
-    """Return the first name that occurs twice, or ""."""
+    """Return the first name that occurs more than once, or ""."""
     return next((name for place, name in enumerate(names) if name in names[:place]), "")
 
 
@@ -97,14 +97,14 @@ def _find_choices_problem(choices: Any) -> Problem | None:
     if not isinstance(choices, list) or not 2 <= len(choices) <= MAX_CHOICES:
         return "choices", _("it needs 2 to %(limit)d choices.") % {"limit": MAX_CHOICES}
     if not all(_is_valid_text(choice, MAX_CHOICE) for choice in choices):
-        return "choices", _("its choices must be texts of 1 to %(limit)d characters.") % {"limit": MAX_CHOICE}
+        return "choices", _("each choice must be text, 1 to %(limit)d characters long.") % {"limit": MAX_CHOICE}
     if len(set(choices)) < len(choices):
         return "choices", _("two of its choices are the same.")
     return None
 
 
 def _find_limits_problem(kind: str, low: Any, high: Any) -> Problem | None:
-    """A scale has whole numbers at both ends; the limits of a number may be left out."""
+    """Check the limits: a scale needs a whole number at each end; a number question may leave its limits out."""
     for name, value in (("min", low), ("max", high)):
         if value is not None and not _is_limit(value):
             return name, _("write a number from -%(limit)d to %(limit)d.") % {"limit": MAX_NUMBER}
@@ -130,7 +130,7 @@ def _find_ends_problem(question: dict[str, Any]) -> Problem | None:
 
 
 def _is_valid_text(value: Any, max_length: int) -> bool:
-    """Whether this is text of limited length without control characters and lone surrogates."""
+    """Whether this is text within the length limit, without control characters or lone surrogates."""
     if not isinstance(value, str) or not 0 < len(value.strip()) <= max_length:
         return False
     return not {"Cc", "Cs"} & {unicodedata.category(character) for character in value}

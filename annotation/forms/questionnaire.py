@@ -1,4 +1,4 @@
-"""The forms in which workers answer the questionnaire: before the first pair and after the last one."""
+"""The forms in which workers answer the questionnaire, before the first pair and after the last one."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -31,11 +31,11 @@ class QuestionnaireForm(forms.Form):
         return [(self[name], question) for name, question in self.questions.items()]
 
     def traits(self) -> dict[str, Any]:
-        """The given answers that the model may use, by the names of the questions."""
+        """The answers that the model may use, keyed by question name."""
         return {question.name: answer for question, answer in self._given() if question.is_trait}
 
     def answers(self) -> dict[str, Any]:
-        """The other given answers: free text, and everything asked after the task."""
+        """All other answers: free text, and everything asked after the task."""
         return {question.name: answer for question, answer in self._given() if not question.is_trait}
 
     def _given(self) -> Iterator[tuple[Question, Any]]:
@@ -45,7 +45,7 @@ class QuestionnaireForm(forms.Form):
 
 
 class JoinForm(QuestionnaireForm):
-    """Questions and consent, shown before the first pair. Without a consent text there is no box."""
+    """Questions and consent, shown before the first pair. Without a consent text there is no checkbox."""
 
     consent = forms.BooleanField(
         label=_("I have read this and want to take part."),

@@ -28,12 +28,12 @@ CODE_HELP = {
     Outcome.STOPPED: gettext_lazy("For workers who stopped early."),
     Outcome.DECLINED: gettext_lazy("For people who do not consent. Empty: they are asked to return the task."),
     Outcome.SCREENED_OUT: gettext_lazy(
-        "For workers who do not fit the study; you end their participation on the page Participants."
+        "For workers who do not fit the study; you end their participation on the Participants page."
     ),
     Outcome.FAILED_CHECKS: gettext_lazy("For workers who failed the checks. Empty: they are asked to return the task."),
     Outcome.NO_WORK_LEFT: gettext_lazy("For workers who found no pairs, or whose study was closed. Please pay them."),
     Outcome.ERROR: gettext_lazy(
-        "For workers whom an error kept from finishing; you end their participation on the page Participants."
+        "For workers who could not finish because of an error; you end their participation on the Participants page."
     ),
 }
 
@@ -43,7 +43,7 @@ def code_field(outcome: str) -> str:
 
 
 class RecruitmentForm(forms.ModelForm):
-    """Settings of a project's recruitment; `cleaned_data` goes to `change_recruitment`."""
+    """A project's recruitment settings; pass `cleaned_data` to `change_recruitment`."""
 
     class Meta:
         model = Recruitment
@@ -75,7 +75,7 @@ class RecruitmentForm(forms.ModelForm):
             self.initial[code_field(outcome)] = self.instance.codes.get(outcome, "")
 
     def groups(self) -> Iterator[FieldGroup]:
-        """The fields in the sections of the recruitment page."""
+        """The form fields grouped into the sections of the recruitment page."""
         names = Recruitment.Platform
         any_platform = f"{names.PROLIFIC} {names.MTURK} {names.GENERIC}"
         parts = [
@@ -138,7 +138,7 @@ class RecruitmentForm(forms.ModelForm):
 
 
 class InviteWorkersForm(forms.Form):
-    """`cleaned_data` goes to `invite_workers`."""
+    """The people to invite, pasted or uploaded; pass `cleaned_data` to `invite_workers`."""
 
     labels = forms.CharField(
         label=gettext_lazy("addresses or names"),
@@ -189,7 +189,7 @@ class InviteWorkersForm(forms.Form):
 
 
 def read_labels(text: str) -> list[str]:
-    """The cells of the column with the addresses, without empty ones."""
+    """The non-empty cells of the address column."""
     first = text.split("\n", 1)[0]
     rows = [row for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count), strict=True) if row]
     header = [cell.strip().lower() for cell in rows[0]] if rows else []

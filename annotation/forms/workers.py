@@ -1,4 +1,4 @@
-"""Form to exclude a worker."""
+"""The form for excluding a worker."""
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +19,7 @@ class ExclusionForm(forms.Form):
         required=False,
         initial=True,
         help_text=_(
-            "Otherwise they go on judging, and new answers do not count either. Their pay is not affected: they can "
-            "finish, as when there are no pairs left."
+            "Otherwise they can go on judging, but their new answers do not count either. Their pay is not affected: "
+            "they can finish as if no pairs were left."
         ),
     )

@@ -76,7 +76,7 @@ def find_cookie_worker(request: HttpRequest, project: Project) -> Worker | None:
 
 
 def worker_code_for_browser(request: HttpRequest, project: Project) -> str:
-    """The code of a new worker. Derived from the browser's CSRF cookie, so that pressing Start twice creates one."""
+    """A new worker's code, derived from the browser's CSRF cookie so that pressing Start twice creates one worker."""
     browser = request.META.get("CSRF_COOKIE")
     if browser is None:
         return worker_code()

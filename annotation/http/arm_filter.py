@@ -1,4 +1,4 @@
-"""The query parameter with which pages show only one arm of a study."""
+"""The query parameter that limits a page to one arm of a study."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,12 +30,12 @@ class ArmFilter:
 
     @property
     def of_workers(self) -> dict[str, Any]:
-        """The condition on workers."""
+        """Filter arguments for a worker query."""
         return {"arm": self.chosen} if self.chosen else {}
 
     @property
     def of_judgements(self) -> dict[str, Any]:
-        """The condition on judgements."""
+        """Filter arguments for a judgement query."""
         return {"worker__arm": self.chosen} if self.chosen else {}
 
 

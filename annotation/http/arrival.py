@@ -10,12 +10,14 @@ from annotation.http.throttling import too_many_personal_links
 from annotation.models import Project, Worker
 from annotation.platforms import Identity, LinkInvalid, get_platform
 from annotation.platforms.base import PlaceholderUnreplaced
+from annotation.platforms.signed_links import LinkNotSigned
 from annotation.services.participation.arrival import (
     count_arrival,
     find_arrived,
     get_recruitment,
     read_token,
     warn_about_placeholders,
+    warn_about_signature,
 )
 
 
@@ -26,7 +28,7 @@ class TooManyLinks(LinkInvalid):
 
 
 def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None, Identity | None]:
-    """The known worker of this request, and the identity in its query string.
+    """The worker this request comes from, if known, and the identity in its query string.
 
     Raise LinkInvalid for a broken link, and for a visitor without a link when the project recruits on a platform.
     """
@@ -43,6 +45,9 @@ def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None,
     except PlaceholderUnreplaced:
         warn_about_placeholders(recruitment)
         raise
+    except LinkNotSigned:
+        warn_about_signature(recruitment)
+        raise
     return find_arrived(project, identity), identity
 
 
@@ -55,7 +60,7 @@ def count_once(request: HttpRequest, response: HttpResponse, project: Project) -
 
 
 def read_joining(request: HttpRequest, project: Project) -> Identity | None:
-    """The identity of a worker who joins; None if the project recruits on no platform."""
+    """The identity of a joining worker; None if the project uses no recruiting platform."""
     if get_platform(get_recruitment(project)) is None:
         return None
     return read_token(project, request.POST.get("arrival", ""))

@@ -1,4 +1,4 @@
-"""The address of a client: of the connection, or of the first proxy that is not ours.
+"""The client's address: the connection's, or the one that our trusted proxies report.
 
 Everything that counts or records addresses calls `client_address`. Without the setting TRUSTED_PROXIES the header
 X-Forwarded-For is ignored, because any client can send it.
@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
-IPV6_PREFIX = 64  # the network of one subscriber, who can use any address in it
+IPV6_PREFIX = 64  # one subscriber's network, in which they can use any address
 INVALID = (
     "TRUSTED_PROXIES must be the number of proxies in front of Concord, such as 1, "
     "or their networks, such as 10.0.0.0/8,127.0.0.1."
@@ -21,7 +21,7 @@ INVALID = (
 
 @dataclass(frozen=True)
 class TrustedProxies:
-    """The proxies that may say whose request they forward: their number, or their networks."""
+    """The proxies whose X-Forwarded-For is trusted, given as a number or as networks."""
 
     count: int = 0
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -37,7 +37,7 @@ class TrustedProxies:
             raise ImproperlyConfigured(f"{INVALID} {error}.") from None
 
     def find_client(self, peer: str, forwarded: Sequence[str]) -> str:
-        """The client's address, given that of the connection and the entries of X-Forwarded-For."""
+        """The client's address, found from the connection's address and the X-Forwarded-For entries."""
         if not self.networks:
             return forwarded[-self.count] if 0 < self.count <= len(forwarded) else peer
         addresses = [peer, *reversed(forwarded)]
@@ -51,7 +51,7 @@ class TrustedProxies:
 
 
 def client_address(request: HttpRequest) -> str:
-    """The address to count requests by: IPv4 in full, IPv6 by its network; the connection's if it is invalid."""
+    """The address to count requests by: IPv4 in full, IPv6 by network; the connection's if the header is invalid."""
     peer = request.META.get("REMOTE_ADDR") or ""
     forwarded = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",") if part.strip()]
     found = settings.TRUSTED_PROXIES.find_client(peer, forwarded)

@@ -1,4 +1,4 @@
-"""Signed cookies of workers and devices, with the same attributes for all."""
+"""Signed worker and device cookies, all with the same attributes."""
 
 from django.conf import settings
 from django.core.signing import BadSignature
@@ -20,7 +20,7 @@ def set_cookie(response: HttpResponse, name: str, value: str, *, salt: str, max_
 
 def read_cookie(request: HttpRequest, name: str, *, salt: str, max_age: int) -> str:
     """The value of a cookie, or an empty string if it is missing, too old or not signed by us."""
-    for full_name in (_full_name(name), name):  # without prefix: cookies set by 0.1; remove after 0.2
+    for full_name in (_full_name(name), name):  # no prefix: set by release 0.1; remove after 0.2
         try:
             return str(request.get_signed_cookie(full_name, salt=salt, max_age=max_age))
         except (KeyError, BadSignature):

@@ -11,7 +11,7 @@ from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-READER_THREADS = 2  # separate from the threads that handle requests
+READER_THREADS = 2  # its own pool, separate from the threads that handle requests
 
 _readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="download")
 
@@ -22,7 +22,7 @@ def attachment(name: str, content: bytes, content_type: str) -> HttpResponse:
 
 
 def csv_attachment(name: str, rows: Iterable[dict[str, Any]], columns: list[str]) -> HttpResponse:
-    """Return a small table as CSV in which no text becomes a formula."""
+    """Return a small table as CSV, with cells escaped so that spreadsheets do not run them as formulas."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(columns)

@@ -35,7 +35,7 @@ def error_response(request: HttpRequest, status: int, title: str, safe: str, tod
 
 
 def request_error_page(request: HttpRequest, error: RequestError) -> HttpResponse:
-    """The page for a refused request of a worker."""
+    """The error page for a worker's refused request."""
     return error_response(request, error.status, error.message(), _("Nothing was changed."), str(error.detail))
 
 
@@ -73,6 +73,14 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    if settings.CSRF_COOKIE_NAME not in request.COOKIES:  # reloading would not help
+        return error_response(
+            request,
+            403,
+            _("Your browser did not send a cookie."),
+            _("Your answer is kept on this device; nothing was changed."),
+            _("Allow cookies for this site and reload the page. If cookies are blocked, try another browser."),
+        )
     return error_response(
         request,
         403,

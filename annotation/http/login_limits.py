@@ -1,4 +1,4 @@
-"""Limits on failed log-ins by account, by address and by both, and the devices that they do not lock out.
+"""Limits on failed log-ins by account, by address and by both, with exceptions for known devices.
 
 Anyone who knows a user name can use up the attempts of its account. A browser that has logged in before, or that has
 just opened an emailed reset link, therefore holds a cookie and has attempts of its own ("device cookies", OWASP).
@@ -20,7 +20,7 @@ from django.utils.crypto import salted_hmac
 from annotation.http.cookies import read_cookie, set_cookie
 from annotation.http.throttling import too_many_device_attempts
 
-# Failures within AXES_COOLOFF_TIME, summed over the attempts that agree in these fields.
+# The fields to group failed attempts by, and the failures allowed within AXES_COOLOFF_TIME.
 LIMITS = (
     (("username", "ip_address"), settings.AXES_FAILURE_LIMIT),
     (("username",), 25),
@@ -47,7 +47,7 @@ class LoginLimits(AxesDatabaseHandler):
         return False
 
     def get_failures(self, request: HttpRequest, credentials: Credentials = None) -> int:
-        """What axes compares with its single limit after a failure."""
+        """Return the failure count that axes compares with its limit: the limit itself if locked, otherwise 0."""
         return settings.AXES_FAILURE_LIMIT if self.is_locked(request, credentials) else 0
 
     def user_logged_in(self, sender: Any, request: HttpRequest, user: Any, **kwargs: Any) -> None:
@@ -61,7 +61,7 @@ def remember_device(request: HttpRequest, username: str) -> None:
 
 
 def is_known_device(request: HttpRequest, username: str) -> bool:
-    """Whether the browser has a cookie of this account and attempts left. Counts one attempt per request."""
+    """Whether the browser has this account's device cookie and attempts left. Counts one attempt per request."""
     known: bool | None = getattr(request, "is_known_device", None)
     if known is None:
         device = read_cookie(request, _cookie_name(username), salt=_salt(username), max_age=DEVICE_COOKIE_SECONDS)
@@ -71,7 +71,7 @@ def is_known_device(request: HttpRequest, username: str) -> bool:
 
 
 def _cookie_name(username: str) -> str:
-    """One cookie per account, because several researchers may share a browser."""
+    """The cookie's name, different for each account because several researchers may share a browser."""
     return f"concord_device_{salted_hmac('name of a device cookie', username).hexdigest()[:8]}"
 
 

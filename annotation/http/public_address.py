@@ -5,5 +5,5 @@ from django.http import HttpRequest
 
 
 def build_absolute_url(request: HttpRequest, path: str) -> str:
-    """The URL of this path: on PUBLIC_ADDRESS if set, otherwise on the request's (allowed) host."""
+    """The absolute URL of this path, on PUBLIC_ADDRESS if set, otherwise on the request's (allowed) host."""
     return f"{settings.PUBLIC_ADDRESS}{path}" if settings.PUBLIC_ADDRESS else request.build_absolute_uri(path)

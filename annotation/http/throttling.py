@@ -21,16 +21,16 @@ log = logging.getLogger("concord.throttling")
 
 REQUESTS_PER_SECOND = 20  # per worker
 JOINS_PER_MINUTE = 600  # per address; a platform may send five hundred workers in two minutes
-MAX_RETURNS = 60  # attempts to return with a code, per address in 15 minutes; a class may share one address
+MAX_RETURNS = 60  # attempts to enter a return code, per address in 15 minutes; a class may share one address
 MAX_RETURNS_OF_CODE = 10  # attempts with the same code in 15 minutes
 MAX_PASSWORD_RESETS = 20  # per address in 15 minutes
 MAX_EMAILS = 3  # per mailbox in an hour
 MAX_PASSWORD_ATTEMPTS = 10  # per account in 15 minutes, when changing the password
-MAX_CODE_ATTEMPTS = 10  # codes of the second factor per account in 15 minutes
+MAX_CODE_ATTEMPTS = 10  # second-factor codes per account in 15 minutes
 MAX_DEVICE_ATTEMPTS = 10  # log-ins from a known device in 15 minutes
 MAX_INVITATIONS = 60  # per owner in an hour
-MAX_INVITATION_LISTS = 20  # lists of workers, per owner in an hour
-MAX_PERSONAL_LINKS = 600  # opened, per address in 15 minutes; a class may share one address
+MAX_INVITATION_LISTS = 20  # lists of people to invite, per owner in an hour
+MAX_PERSONAL_LINKS = 600  # personal links opened, per address in 15 minutes; a class may share one address
 MAX_NEW_NAMES = 40  # attempts to create an account with one invitation in an hour
 MAX_IMPORTS = 60  # uploaded files per user in an hour
 MAX_ACCEPTANCES = 30  # per address in a minute
@@ -47,7 +47,7 @@ def too_many_joins(request: HttpRequest) -> bool:
 
 
 def too_many_returns(request: HttpRequest, code_digest: str) -> bool:
-    """Count an attempt to return with a code, by address and by code, whether or not the code is valid."""
+    """Count an attempt to enter a return code, by address and by code, whether or not the code is valid."""
     by_address = _count(f"returns-{client_address(request)}", seconds=900)
     by_code = _count(f"returns-of-{code_digest}", seconds=900)
     return by_address > MAX_RETURNS or by_code > MAX_RETURNS_OF_CODE
@@ -58,7 +58,7 @@ def too_many_resets(request: HttpRequest) -> bool:
 
 
 def too_many_emails(email: str) -> bool:
-    """Count also addresses without an account, so that the limit does not reveal which have one."""
+    """Count an email to this mailbox, with or without an account, so that the limit does not reveal which have one."""
     return _count(f"emails-{sha256(email.casefold().encode()).hexdigest()}", seconds=3600) > MAX_EMAILS
 
 
@@ -123,11 +123,11 @@ def _count_in_cache(key: str, timeout: int) -> int:
 
 
 class MemoryCounters:
-    """Counters of this process. Those of a window are dropped together when the next one of its length starts."""
+    """In-process counters; all counters of a window are dropped when the next window of that length starts."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._windows: dict[int, tuple[int, Counter[str]]] = {}  # the current window and its counts, by length
+        self._windows: dict[int, tuple[int, Counter[str]]] = {}  # the current window and its counts, by window length
 
     def count(self, name: str, seconds: int, window: int) -> int:
         with self._lock:

@@ -22,7 +22,7 @@ TOO_SLOW = "The upload stopped before it was complete. Nothing was changed. Try 
 
 
 class BodyLimit:
-    """Respond with 413 to more than `limit` bytes, at once if Content-Length says so, and with 408 to a long pause."""
+    """Respond with 413 to bodies over `limit` bytes, at once if Content-Length says so, and with 408 to long pauses."""
 
     def __init__(self, app: App, limit: int, pause: float = PAUSE_SECONDS) -> None:
         self.app, self.limit, self.pause = app, limit, pause

@@ -37,7 +37,7 @@ State = JudgementImport.State
 
 @dataclass(frozen=True)
 class StagedImport:
-    """An import that is checked and written to chunks, and the state of the study in which it was checked."""
+    """An import whose rows are checked and stored in chunks, and the state of the study when they were checked."""
 
     job: JudgementImport
     plan: JudgementImportPlan
@@ -47,7 +47,7 @@ class StagedImport:
 def import_judgements(
     *, project: Project, user: User | None, rows: list[ImportedJudgement], wait: bool = False
 ) -> JudgementImportPlan:
-    """Import few rows at once, and many in the background or, with `wait`, in chunks by this process."""
+    """Import a small file at once, a large one in the background or, with `wait`, in chunks in this process."""
     if len(rows) <= AT_ONCE:
         return judgements.import_judgements(project=project, user=user, rows=rows)
     (plan,) = import_in_chunks(user, [(project, rows)], wait=wait)
@@ -79,7 +79,7 @@ def import_in_chunks(
 
 
 def imported_names(project: Project) -> set[str]:
-    """The names in files of the workers of earlier imports."""
+    """The names that workers of earlier imports had in their files."""
     identities = PlatformIdentity.objects.filter(project=project, platform=judgements.PLATFORM)
     return set(identities.values_list("external_id", flat=True))
 
@@ -132,7 +132,7 @@ def _discard(staged: list[StagedImport]) -> None:
 
 
 def continue_imports() -> bool:
-    """Append chunks of the oldest running import for a moment; False if there is none."""
+    """Append chunks of the oldest running import for a moment; False if none is running. Delete abandoned imports."""
     JudgementImport.objects.filter(state=State.STAGING, created_at__lt=timezone.now() - ABANDONED).delete()
     job = JudgementImport.objects.filter(state=State.RUNNING).select_related("project").order_by("pk").first()
     if job is not None:
@@ -141,7 +141,7 @@ def continue_imports() -> bool:
 
 
 def append_chunks(job: JudgementImport) -> bool:
-    """Append chunks for a moment, leaving the write lock to others half of the time; False if nothing is left."""
+    """Append chunks for a moment, leaving the write lock free half of the time; False if no chunk is left."""
     end, left = time.monotonic() + BURST_SECONDS, True
     while left and (began := time.monotonic()) < end:
         left = append_chunk(job)
@@ -150,7 +150,7 @@ def append_chunks(job: JudgementImport) -> bool:
 
 
 def append_chunk(job: JudgementImport) -> bool:
-    """Append one chunk of a running import; False if nothing is left."""
+    """Append one chunk of a running import, or mark the import as failed; False if no chunk is left."""
     try:
         return _append_chunk(job)
     except IntegrityError:
@@ -163,7 +163,7 @@ def append_chunk(job: JudgementImport) -> bool:
 
 @transaction.atomic
 def _append_chunk(job: JudgementImport) -> bool:
-    # First the log, as everything that writes events does: no worker is erased between reading and appending the chunk.
+    # Lock the log first, like everything that writes events: no worker is erased between reading and appending a chunk.
     if not EventHead.objects.select_for_update().filter(project=job.project_id).exists():
         return False  # the study was deleted
     running = JudgementImport.objects.select_for_update().filter(pk=job.pk, state=State.RUNNING).first()

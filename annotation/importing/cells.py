@@ -17,7 +17,7 @@ MAX_MILLISECONDS = 2**31 - 1  # what the database can store
 EARLIEST_YEAR, LATEST_YEAR = 1900, 2100
 UNIX_SECONDS = (631_152_000, 4_102_444_800)  # 1990 to 2100; times in milliseconds are accepted too
 TIME_FORMATS = (
-    "%a %b %d %H:%M:%S %z %Y",  # Wed Apr 14 20:01:15 GMT 2010, as Mechanical Turk writes it
+    "%a %b %d %H:%M:%S %z %Y",  # Wed Apr 14 20:01:15 GMT 2010, the format of Mechanical Turk
     "%Y-%m-%d %H:%M:%S %z",
     "%Y/%m/%d %H:%M:%S",
     "%Y/%m/%d %H:%M",
@@ -30,7 +30,7 @@ NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def strip_export_apostrophe(value: str, known: Container[str]) -> str:
-    """Remove the apostrophe that exports put before formulas, if only the value without it is known."""
+    """Remove the apostrophe that exports put before formulas, if the value without it is known and this one is not."""
     return value[1:] if value not in known and value.startswith("'") and value[1:] in known else value
 
 

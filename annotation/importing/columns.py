@@ -1,4 +1,4 @@
-"""What the columns of a file are used as: guessed from their names and first cells, and changeable by the user."""
+"""How each column of a file is used: guessed from its name and first cells, and changeable by the user."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from annotation.importing.file_formats.tables import ImportTable, Row, open_tabl
 from annotation.importing.problems import ImportFileError, Problem, ProblemList, format_count, quote
 
 SAMPLE_ROWS = 500  # enough to tell numbers, times and texts apart
-# Uses that items and judgements have in common.
+# Uses shared by item and judgement files.
 KEEP, SKIP, STUDY = "keep", "skip", "study"
 STUDY_NAMES = ("study", "study_id", "study_name", "experiment", "criterion", "dimension")
 # Columns that only Concord's own exports have; a new study numbers and dates its rows itself.
@@ -82,7 +82,7 @@ class MissingColumns(ImportFileError):
 
 
 class StudyNotChosen(ImportFileError):
-    """The file has rows of several studies; `studies` counts them."""
+    """The file has rows from several studies; `studies` counts the rows of each."""
 
     def __init__(self, studies: Counter[str]) -> None:
         self.studies = studies
@@ -110,7 +110,7 @@ class Guess:
         return index if index is not None and self.uses[index] is None else None
 
     def assign(self, use: str, *names: str) -> None:
-        """Give this use to the first of these columns that the file has."""
+        """Assign this use to the first of these columns that the file has."""
         for index in (self.index_of(name) for name in names):
             if index is not None:
                 self.uses[index] = use
@@ -122,12 +122,12 @@ class Guess:
                 self.uses[index] = use
 
     def finish(self) -> ColumnMap:
-        """Keep the remaining columns."""
+        """Return the map; columns without a use are kept as extra columns."""
         return ColumnMap(self.sample.header, [use or KEEP for use in self.uses], self.sample.header_line)
 
 
 def normalise_name(name: str) -> str:
-    """Ignore case, and write spaces and hyphens as underscores."""
+    """Normalise a column name: fold case, and replace spaces and hyphens by underscores."""
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
@@ -165,7 +165,7 @@ def count_studies(path: Path, columns: ColumnMap) -> Counter[str]:
 
 
 def rows_of_study(table: ImportTable, columns: ColumnMap, problems: ProblemList) -> Iterator[Row]:
-    """Yield the complete rows of the chosen study, or all."""
+    """Yield the complete rows of the chosen study, or of all studies."""
     index = columns.find(STUDY)
     for line, cells in table.complete_rows(problems):
         if index is None or columns.split or cells[index].strip() == columns.study:

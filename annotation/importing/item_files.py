@@ -1,4 +1,4 @@
-"""Read items from a file: the uses of its columns, its rows and their problems."""
+"""Read items from a file: guess how columns are used, parse the rows and report problems."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from annotation.models.items import MAX_TEXT
 from annotation.services.items import MAX_GROUP, MAX_KEY, normalise_key, normalise_newlines
 
 FEATURE_PREFIX = "feature:"
-KEY_WORDS, KEY_LENGTH, KEY_HASH = 3, 24, 6  # of a key made from a text: words, characters, and digits of the hash
+KEY_WORDS, KEY_LENGTH, KEY_HASH = 3, 24, 6  # limits for generated keys: words, characters, hash digits
 KEY_NAMES = (
     "key", "item_id", "#id", "id", "item_key", "item_num", "item_number", "item_no", "identifier", "doc_id", "item",
     "code", "number", "nr",
@@ -59,7 +59,7 @@ REPEATABLE = {ItemUse.GROUP, ItemUse.FEATURE, ItemUse.KEEP, ItemUse.SKIP}
 
 @dataclass(frozen=True, slots=True)
 class ImportedItem:
-    """One row of the file; `group` is None if the file has no such column."""
+    """One row of the file; `group` is None if the file has no group column."""
 
     line: int
     key: str
@@ -88,7 +88,7 @@ def guess_item_columns(sample: TableSample) -> ColumnMap:
 
 
 def _assign_name_as_key(guess: Guess) -> None:
-    """A name beside a text is the key if no other column is, and if no two rows share it."""
+    """Use a name column as the key if no other column is the key and no two rows share a name."""
     for name in ("name", "title", "label", "item_name"):
         index = guess.index_of(name)
         cells = [] if index is None else guess.sample.cells(index)
@@ -97,7 +97,7 @@ def _assign_name_as_key(guess: Guess) -> None:
 
 
 def _assign_prompt(guess: Guess) -> None:
-    """A prompt that several items share is their group; one that is longer than the label is the text itself."""
+    """Use a prompt column as the group if items share prompts, or as the text if prompts are longer than labels."""
     prompt = guess.index_of("prompt")
     if prompt is None:
         return
@@ -170,7 +170,7 @@ def _key_column(columns: ColumnMap) -> str:
 
 
 def make_key(text: str) -> str:
-    """A key for a text in a file without keys: its first words and a hash, so that importing it again adds nothing."""
+    """Generate a key from a text's first words and a hash, so that importing a file without keys again adds nothing."""
     words = slugify(text, allow_unicode=True).split("-")[:KEY_WORDS]
     digest = sha256(normalise_newlines(text).strip().encode(errors="replace")).hexdigest()[:KEY_HASH]
     return "-".join([*filter(None, ["-".join(words)[:KEY_LENGTH].strip("-")]), digest])

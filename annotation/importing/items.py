@@ -1,4 +1,4 @@
-"""Import items: plan the changes to the project, store them in one transaction. `item_files` reads the file."""
+"""Import items: plan the changes to the project, then store them in one transaction. `item_files` reads the file."""
 
 import hashlib
 import json
@@ -85,7 +85,7 @@ def plan_items(project: Project, rows: Iterable[ImportedItem]) -> ItemImportPlan
 
 
 def _find_warnings(project: Project, plan: ItemImportPlan, known: dict[str, Item]) -> list[str]:
-    """Point out identical texts in a group, and groups of one item, in the study as it will be."""
+    """Warn about identical texts in a group and groups with one item, as the study will be after the import."""
     contents = {item.key: (item.group, item.text) for item in known.values() if item.active}
     for row in [*plan.added, *(row for row, _item in plan.corrected + plan.updated)]:
         group = known[row.key].group if row.group is None and row.key in known else row.group or ""
@@ -114,7 +114,7 @@ def _find_warnings(project: Project, plan: ItemImportPlan, known: dict[str, Item
 
 
 def join_keys(keys: Iterable[str]) -> str:
-    """List the first few keys."""
+    """Join the first few keys into a comma-separated text."""
     keys = list(keys)
     shown = ", ".join(keys[:MAX_LISTED])
     return shown if len(keys) <= MAX_LISTED else shown + ", …"
@@ -131,7 +131,7 @@ def import_items(*, project: Project, user: User | None, rows: list[ImportedItem
 
 
 def _strip_apostrophes(row: ImportedItem, known: dict[str, Item], unmentioned: Container[str]) -> ImportedItem:
-    """Restore a row of an exported file to what it was before the export protected it against spreadsheets."""
+    """Remove the apostrophes that an export put before formulas, where the project knows the value without it."""
     key = strip(row.key, unmentioned)
     item = known.get(key)
     if item is None:
@@ -152,7 +152,7 @@ def _add_to_plan(plan: ItemImportPlan, row: ImportedItem, item: Item | None) -> 
 
 
 def _has_same_details(row: ImportedItem, item: Item) -> bool:
-    """Compare group, metadata and features; columns that the file does not have are left as they are."""
+    """Whether the row has the item's group, metadata and features; columns missing from the file are ignored."""
     return (
         row.group in (None, item.group)
         and item.metadata.items() >= row.metadata.items()
@@ -183,7 +183,7 @@ def _new_item(project: Project, row: ImportedItem) -> Item:
 
 
 def _merge_details(row: ImportedItem, item: Item) -> dict[str, Any]:
-    """The row's details over those of the item."""
+    """Merge the row's details into the item's; the row's values win."""
     return {
         "group": item.group if row.group is None else row.group,
         "metadata": {**item.metadata, **row.metadata},

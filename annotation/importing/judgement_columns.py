@@ -10,7 +10,7 @@ from annotation.importing.cells import parse_milliseconds, parse_time
 from annotation.importing.columns import KEEP, SKIP, STUDY, STUDY_NAMES, ColumnMap, Guess, TableSample
 
 TRAIT_PREFIX, EXTRA_PREFIX = "trait:", "extra:"
-LONG_CELLS = 300  # mean length of texts and conversations, which belong to the items
+LONG_CELLS = 300  # mean cell length above which a column holds item texts or conversations
 LONGEST_SECONDS = 300  # a median response time above this is in milliseconds
 
 
@@ -83,7 +83,7 @@ def guess_judgement_columns(sample: TableSample) -> ColumnMap:
     _assign_pair(guess)
     guess.assign(USE.TIME, *(name for name in TIME_NAMES if _can_parse(guess, name, parse_time)))
     if sample.is_export:
-        guess.assign(USE.SKIP, "created_at")  # when it was imported
+        guess.assign(USE.SKIP, "created_at")  # when the event was stored, perhaps by an import
     guess.assign(USE.MILLISECONDS, *MILLISECOND_NAMES)
     if not guess.has(USE.MILLISECONDS):
         guess.assign(USE.SECONDS, *SECOND_NAMES)
@@ -99,7 +99,7 @@ def guess_judgement_columns(sample: TableSample) -> ColumnMap:
 
 
 def _assign_pair(guess: Guess) -> None:
-    """Find the two items and the preferred one: a pair ID, two sides and a choice, or winner and loser."""
+    """Find the columns with the pair and the preference: a pair ID or two sides with a choice, or winner and loser."""
     if "label" in guess.names:
         guess.assign(USE.PAIR, "#id", "#_#id")
     if guess.has(USE.PAIR):
@@ -120,7 +120,7 @@ def _assign_pair(guess: Guess) -> None:
 
 
 def _assign_duration(guess: Guess) -> None:
-    """Distinguish milliseconds from seconds by their median."""
+    """Tell milliseconds from seconds by the median."""
     name = next((name for name in DURATION_NAMES if _can_parse(guess, name, parse_milliseconds)), None)
     if name is not None and not guess.has(USE.SECONDS):
         numbers = [float(cell) for cell in guess.sample.cells(guess.names.index(name))]
@@ -140,7 +140,7 @@ def _can_parse(guess: Guess, name: str, parse: Callable[[str], object]) -> bool:
 
 
 def required_uses(columns: ColumnMap) -> list[str]:
-    """The uses that the file needs besides those that it has."""
+    """The uses that a file with these columns must have."""
     if columns.find(USE.WINNER) is not None or columns.find(USE.LOSER) is not None:
         return [USE.WINNER, USE.LOSER]
     if columns.find(USE.PAIR) is not None:

@@ -1,4 +1,4 @@
-"""Read past judgements from a file: its rows and their problems."""
+"""Read past judgements from a file: parse and validate its rows, and report problems."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from annotation.services.items import MAX_KEY, normalise_newlines
 
 UNDERSCORE = "_"
 MAX_WORKER = 200
-MAX_CELL = 2000  # characters of a trait or an extra column
+MAX_CELL = 2000  # characters in a trait or an extra column
 MAX_DIGITS = 12
 # If no column names the workers, all judgements count as one person's. The name is part of the judgements' UUIDs.
 DEFAULT_WORKERS = {"model_a": "arena", "label": "crowd-kit", "left": "evalica"}
@@ -45,7 +45,7 @@ class ImportedJudgement:
     b: str
     choice: str
     pair_in_one_cell: bool = False  # both keys in one cell, separated by an underscore that keys may also contain
-    worker_number: int = 0  # the order in which workers joined, if the file gives it
+    worker_number: int = 0  # the worker's position in the order of joining, if the file has it
     judged_at: datetime | None = None
     response_ms: int | None = None
     note: str = ""
@@ -104,7 +104,7 @@ class _RowReader:
             self.default_worker = "ukpconvarg"
 
     def is_left_out(self, cells: list[str]) -> bool:
-        """Whether the row is marked as retracted, or is a skipped pair of Concord's own file."""
+        """Whether to leave the row out: it is marked as retracted, or is a skipped pair in one of Concord's exports."""
         if self.index[USE.RETRACTED] is None:
             return False
         return self._cell(cells, USE.RETRACTED).casefold() == "true" or self._cell(cells, USE.CHOICE) == "skip"

@@ -1,4 +1,4 @@
-"""Import past judgements: plan the additions, append them to the event log. `judgement_files` reads the file."""
+"""Import past judgements: plan the additions, then append them to the event log. `judgement_files` reads the file."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ from annotation.storage import event_log
 NAMESPACE = uuid.UUID("5c1d9f0a-6f0e-5b39-9a43-0c5b8b0b8a51")
 PLATFORM = "import"
 BATCH = 500
-PART = 100  # judgements or workers that are added in one transaction in the background
+PART = 100  # judgements or workers added per transaction in the background
 
 
 class ImportRunning(ImportFileError):
@@ -128,7 +128,7 @@ def compare(
 
 
 def _plan_traits(plan: JudgementImportPlan, rows: list[ImportedJudgement], known_workers: dict[str, Worker]) -> None:
-    """Collect the traits of each worker; of several values the first counts."""
+    """Collect each worker's traits; if a trait has several values, the first counts."""
     found, conflicts = dict[str, dict[str, str]](), Counter[str]()
     for row in rows:
         traits = found.setdefault(row.worker, {})
@@ -166,7 +166,7 @@ def refuse_if_running(project: Project) -> None:
 
 
 def _resolve_keys(row: ImportedJudgement, items: dict[str, Item]) -> ImportedJudgement:
-    """Replace the keys by the project's own; split a pair id where exactly one split gives two known keys."""
+    """Replace the file's keys by the project's; split a pair ID if exactly one split gives two known keys."""
     resolved = replace(row, a=strip_export_apostrophe(row.a, items), b=strip_export_apostrophe(row.b, items))
     if not row.pair_in_one_cell or (resolved.a in items and resolved.b in items):
         return resolved
@@ -193,13 +193,13 @@ def _check_items(rows: list[ImportedJudgement], items: dict[str, Item]) -> None:
 def _to_judgements(
     project: Project, rows: list[ImportedJudgement], items: dict[str, Item]
 ) -> Iterator[tuple[ImportedJudgement, PlannedJudgement]]:
-    """Pair each row with its judgement; the same worker and pair again is the next round."""
+    """Pair each row with its judgement; if a worker judged the same pair again, that is the next round."""
     rounds = Counter[tuple[str, ...]]()
     for row in rows:
         keys = sorted((row.a, row.b))
         rounds[row.worker, *keys] += 1
         occurrence = rounds[row.worker, *keys]
-        # The UUID depends on keys, not on primary keys: a corrected text must not let the same file in twice.
+        # The UUID depends on item keys, not primary keys: correcting a text must not let the same file in twice.
         name = json.dumps([project.import_salt, row.worker, *keys, occurrence])
         first, second = items[row.a], items[row.b]
         lo, hi = sorted((first, second), key=lambda item: item.pk)
@@ -220,7 +220,7 @@ def _stored_winners(project: Project) -> dict[uuid.UUID, str]:
 
 
 def _imported_workers(project: Project, names: set[str] | None = None) -> dict[str, Worker]:
-    """The workers of earlier imports by their names in the files; only these names, if given."""
+    """The workers of earlier imports, keyed by their names in the files; only those with these names, if given."""
     identities = PlatformIdentity.objects.filter(project=project, platform=PLATFORM).select_related("worker")
     if names is not None:
         identities = identities.filter(external_id__in=names)
@@ -237,7 +237,7 @@ def _store(project: Project, user: User | None, plan: JudgementImportPlan) -> No
 
 
 def _append(project: Project, planned: list[PlannedJudgement], workers: list[Worker]) -> None:
-    """Append these judgements of these workers with their details, and count them in the loads of their items."""
+    """Append these judgements with their details, and add them to the items' loads."""
     events = [_judgement(project, each, worker) for each, worker in zip(planned, workers, strict=True)]
     event_log.append(events)
     _store_details(events, planned)
@@ -266,7 +266,7 @@ def _store_traits(project: Project, traits: dict[Worker, dict[str, str]]) -> Non
 
 
 def split_plan(plan: JudgementImportPlan) -> Iterator[dict[str, Any]]:
-    """The plan in parts that can be stored as JSON: workers in the order in which they joined, judgements, traits."""
+    """Split the plan into parts that can be stored as JSON: workers in the order they joined, judgements, traits."""
     for start in range(0, len(plan.workers), PART):
         yield {"workers": plan.workers[start : start + PART]}
     for start in range(0, len(plan.added), PART):
@@ -289,13 +289,13 @@ def append_part(project: Project, part: dict[str, Any]) -> int:
 
 
 def _workers_named(project: Project, names: set[str]) -> dict[str, Worker]:
-    """The imported workers with these names. Those whose names were erased by the end of retention are new again."""
+    """Find or create the imported workers with these names; a name erased at the end of retention is created again."""
     workers = _imported_workers(project, names)
     return workers | _create_workers(project, sorted(names - workers.keys()))
 
 
 def _workers_with_codes(project: Project, codes: set[str]) -> dict[str, Worker]:
-    """The workers who were erased while the import was running (`ImportChunk.erase_worker`)."""
+    """The workers with these codes, who were erased while the import was running (`ImportChunk.erase_worker`)."""
     return {worker.code: worker for worker in Worker.objects.filter(project=project, code__in=codes)}
 
 

@@ -52,7 +52,7 @@ def store_upload(upload: "UploadedFile[bytes]") -> str:
 
 
 def upload_path(name: str) -> Path:
-    """The file of an upload; raise FileNotFoundError if it was deleted."""
+    """The path of an uploaded file, restored from the database if stored there; FileNotFoundError if it was deleted."""
     path = _folder() / name
     if settings.FILE_STORAGE == "table" and not path.exists():
         if not upload_exists(name):
@@ -82,7 +82,7 @@ def _write(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 def sign_ticket(name: str, *, project: Project, user: User, kind: str, basis: str, columns: dict[str, Any]) -> str:
-    """Sign the upload's name, the uses of its columns and the basis of its preview for this user and project."""
+    """Sign the upload's name, column uses and preview basis for this user and project."""
     content = {"name": name, "basis": basis, "columns": columns, "for": [kind, project.pk, user.pk]}
     return signing.dumps(content, salt=SALT, compress=True)
 

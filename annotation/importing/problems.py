@@ -1,4 +1,4 @@
-"""Problems found in an import file, each kind once, and the exceptions that report them with line and column."""
+"""Problems found in an import file, listed once per kind, and the exceptions that report them by line and column."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from annotation.exceptions import RequestError
 
-MAX_SHOWN = 20  # kinds of problems
-MAX_VALUES = 100  # values named in one problem
+MAX_SHOWN = 20  # kinds of problems listed
+MAX_VALUES = 100  # values quoted per problem
 MAX_QUOTED = 60
 VALUES = "%(values)s"
 
@@ -54,11 +54,11 @@ class ImportFileError(RequestError):
 
     @property
     def total(self) -> int:
-        """The number of problems in the lines of the listed kinds."""
+        """The number of problems of the listed kinds, counting each line once per kind."""
         return sum(problem.count for problem in self.problems)
 
     def format_text(self) -> str:
-        """Title, problems and advice as plain text, for a terminal."""
+        """Format title, problems and advice as plain text for a terminal."""
         lines = [str(self.title), *(f"  {problem}" for problem in self.problems)]
         if self.n_hidden:
             lines.append("  " + _("… and %(count)s more kinds.") % {"count": format_count(self.n_hidden)})
@@ -81,7 +81,7 @@ class NotATextFile(ImportFileError):
 
 @dataclass(slots=True)
 class _Kind:
-    """A kind of problem while the file is read; `values` keeps the distinct ones in order."""
+    """One kind of problem, collected while the file is read; `values` holds the distinct values in order."""
 
     line: int
     last_line: int = 0
@@ -90,7 +90,7 @@ class _Kind:
 
 
 class ProblemList:
-    """Collects problems while a file is read: each kind once, with its first line, its count and its values."""
+    """Collect problems while a file is read, one entry per kind with its first line, count and values."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], _Kind] = {}

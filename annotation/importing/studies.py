@@ -108,7 +108,7 @@ def _rows_by_study(rows: list[ImportedJudgement]) -> dict[str, list[ImportedJudg
 
 
 def _find_copy(project: Project, user: User, study: str, taken: Container[str]) -> tuple[str, Project | None]:
-    """Return the slug of the study's copy, and the copy if this user made it before and may change it."""
+    """Return the slug for the study's copy, and the copy itself if it exists and this user may change it."""
     for slug in _slugs(project, study):
         other = Project.objects.filter(slug=slug).first()
         if slug not in taken and (other is None or _is_copy(other, project, user)):

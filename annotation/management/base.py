@@ -1,4 +1,4 @@
-"""The base class of the management commands: arguments, results as text or JSON, progress and exit codes.
+"""Base class for management commands: arguments, results as text or JSON, progress and exit codes.
 
 Exit codes: 0 success; 1 failure, or a negative result; 2 usage error. With --json, standard output holds exactly one
 JSON object, and everything else goes to standard error.
@@ -25,7 +25,7 @@ from annotation.services.deletion import ProjectArchived
 NEGATIVE_RESULT, USAGE_ERROR, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 EXIT_CODES = "Exit codes: 0 success, 1 failure or negative result, 2 usage error. More: docs/commands.md"
 HELP_WIDTH, BAR_WIDTH = 100, 24
-PROGRESS_SECONDS = 10.0  # between two lines of progress without a terminal; short commands print none there
+PROGRESS_SECONDS = 10.0  # seconds between progress lines when not on a terminal; short commands print none there
 NOT_MIGRATED = ("no such table", "no such column", "does not exist")
 
 
@@ -44,7 +44,7 @@ class ProgressMeter:
         self.last = clock()
 
     def __call__(self, task: str, share: float, detail: str = "") -> None:
-        """Show that this share of the task is done."""
+        """Show the fraction of the task that is done."""
         if self.stream.isatty():
             filled = round(BAR_WIDTH * share)
             self._write(f"\r\033[K{task} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {share:.0%}{detail}")
@@ -99,7 +99,7 @@ class ConcordCommand(BaseCommand):
         examples = "\n".join(f"  manage.py {example}" for example in self.examples)
         kwargs |= {"formatter_class": HelpFormatter, "epilog": f"examples:\n{examples}\n\n{EXIT_CODES}"}
         parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.__class__ = ConcordParser  # Django does not let a command choose the class of its parser
+        parser.__class__ = ConcordParser  # Django does not let a command choose its parser class
         parser.description = textwrap.fill(self.help, HELP_WIDTH)
         for action in parser._actions:
             if "--skip-checks" in action.option_strings:
@@ -125,14 +125,14 @@ class ConcordCommand(BaseCommand):
         return project
 
     def find_editable_project(self, slug: str) -> Project:
-        """The project with this slug; CommandError if it is archived."""
+        """The project with this slug; UsageError if there is none, CommandError if it is archived."""
         project = self.find_project(slug)
         if project.archived_at:
             raise CommandError(f"{ProjectArchived.title} Nothing was changed. {ProjectArchived.detail}")
         return project
 
     def runs_forever(self, **options: Any) -> bool:
-        """Whether the command runs until it is stopped, so that its log is its output."""
+        """Whether the command runs until it is stopped, in which case its log is its output."""
         return False
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -166,7 +166,7 @@ class ConcordCommand(BaseCommand):
         sys.exit(code)
 
     def write_message(self, text: str) -> None:
-        """Write a line that is not part of the result: to standard error if the result is JSON."""
+        """Write a line that is not part of the result, to standard error if the result is JSON."""
         stream = self.stderr if self.as_json else self.stdout
         stream.write(text, lambda plain: plain)
         stream.flush()
@@ -198,7 +198,7 @@ def quiet_log() -> Iterator[None]:
 
 
 def parse_settings(arguments: list[str]) -> dict[str, str]:
-    """The values of NAME=VALUE arguments by name; UsageError for anything else."""
+    """Parse NAME=VALUE arguments into a dictionary; UsageError for anything else."""
     for argument in arguments:
         if "=" not in argument:
             raise UsageError(f"--set needs NAME=VALUE, not {argument}. Nothing was changed.")

@@ -1,4 +1,4 @@
-"""The base class of `import_items` and `import_judgements`."""
+"""Base class for `import_items` and `import_judgements`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,14 @@ from annotation.models import Project
 class ImportCommand(ConcordCommand):
     label: str
     filename: str  # the file to read if a folder is given
-    summary: str  # a format string with the names of the counts
+    summary: str  # a format string with the counts as named placeholders
 
     def add_arguments(self, parser: CommandParser) -> None:
         self.add_project(parser)
         parser.add_argument("place", metavar="FILE_OR_FOLDER", help=f"a file, or a folder with {self.filename}")
-        parser.add_argument("--study", metavar="NAME", help="import only the rows of this study, if a column names it")
+        parser.add_argument(
+            "--study", metavar="NAME", help="import only the rows of this study, if the file has a study column"
+        )
         parser.add_argument("--check", action="store_true", help="print what would change and write nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -46,13 +48,13 @@ class ImportCommand(ConcordCommand):
         self.write_result(result, f"{self.label} of “{project}”: {text}")
 
     def guess(self, sample: TableSample) -> ColumnMap:
-        """Guess what the columns are used as."""
+        """Guess how each column is used."""
         raise NotImplementedError
 
     def import_file(
         self, project: Project, path: Path, columns: ColumnMap, *, check: bool
     ) -> tuple[dict[str, int], list[str]]:
-        """Import the file, or only check it; return the counts of changes and warnings."""
+        """Import the file, or only check it; return the change counts and the warnings."""
         raise NotImplementedError
 
     def report_valid(self, rows: int) -> None:

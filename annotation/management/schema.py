@@ -8,7 +8,7 @@ OUR_APPS = ("annotation", "modelling")
 
 
 def unknown_migrations() -> list[str]:
-    """Migrations that were applied to the database and that this release does not have."""
+    """Applied migrations that this release does not contain."""
     loader = MigrationLoader(connection)
     applied = {key for key in loader.applied_migrations or () if key[0] in OUR_APPS}
     return [f"{app}.{name}" for app, name in sorted(applied - set(loader.disk_migrations or ()))]

@@ -1,18 +1,23 @@
-"""Models of a study. Invariants are database constraints first; forms and services explain them."""
+"""Models of a study. Database constraints enforce the invariants; forms and services explain violations."""
 
 from annotation.models.accounts import Invitation, Membership, RecoveryCode, TwoFactor, User
 from annotation.models.arms import Arm
-from annotation.models.audit import AuditEntry
+from annotation.models.audit import AuditEntry, Tombstone
 from annotation.models.imports import ImportChunk, JudgementImport, UploadPiece
 from annotation.models.items import Item
-from annotation.models.judgements import Assignment, ImportedDetails, Judgement, JudgementNote, Retraction, Suggestion
+from annotation.models.judgements import (
+    Assignment,
+    ImportedDetails,
+    Judgement,
+    JudgementNote,
+    Retraction,
+    Suggestion,
+    TrialAnswer,
+)
 from annotation.models.passport import StudyPassport
-from annotation.models.platform_events import PlatformEvent
 from annotation.models.preparation import Preparation, WorkerCheck
 from annotation.models.projects import EventHead, Project
-from annotation.models.recruitment import Recruitment, WorkerInvitation
-from annotation.models.tombstones import Tombstone
-from annotation.models.trials import TrialAnswer
+from annotation.models.recruitment import PlatformEvent, Recruitment, WorkerInvitation
 from annotation.models.workers import PlatformIdentity, Worker, WorkerExclusion
 
 __all__ = [

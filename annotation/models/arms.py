@@ -1,4 +1,4 @@
-"""Arms: the conditions of an experiment, and the design that each worker gets."""
+"""Arms: the conditions of an experiment, and the settings that apply to each worker."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +13,12 @@ from annotation.models.items import Item
 from annotation.models.projects import MAX_REDUNDANCY, Project
 
 MAX_ARMS = 20
-# What an arm can have instead of the study's own.
+# Study settings that an arm can override.
 OVERRIDES = ("question", "instructions", "groups", "keys", "pairs", "random_share")
 
 
 class Arm(models.Model):
-    """One arm of a study. An empty field means that its workers get what the study itself sets."""
+    """One arm of a study. An empty field means that the study's own setting applies."""
 
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="arms")
     number = models.PositiveSmallIntegerField(help_text=_("Never changes: the slots of its pairs depend on it."))
@@ -57,14 +57,14 @@ class Arm(models.Model):
         return self.name
 
     def describe(self) -> dict[str, Any]:
-        """The arm's name and everything in which it differs from the study."""
+        """The arm's name and every setting that differs from the study's."""
         values = {name: getattr(self, name) for name in OVERRIDES}
         return {"name": self.name, **{name: value for name, value in values.items() if value not in ("", [], None)}}
 
 
 @dataclass(frozen=True)
 class Design:
-    """What a worker gets: the settings of the study, or those that their arm has instead."""
+    """The settings that apply to a worker: the study's, unless their arm overrides them."""
 
     project: Project
     arm: Arm | None = None
@@ -94,22 +94,22 @@ class Design:
 
     @property
     def has_own_texts(self) -> bool:
-        """Whether workers must read something after they were assigned to their arm."""
+        """Whether the arm has texts that workers must read after being assigned to it."""
         return bool(self.arm and (self.arm.question or self.arm.instructions))
 
     @property
     def slots(self) -> range:
-        """The slots of each pair for this design. Each arm has its own, so that arms do not compete for a pair."""
+        """Each pair's slot numbers for this design. Every arm has its own, so that arms do not compete for a pair."""
         first = 1 + (self.arm.number if self.arm else 0) * MAX_REDUNDANCY
         return range(first, first + self.project.redundancy)
 
     def contains(self, slot: int | None) -> bool:
-        """Whether this slot belongs to the design, also if the redundancy was higher when it was taken."""
+        """Whether this slot belongs to the design, even if redundancy was higher when it was taken."""
         return slot is not None and (slot - 1) // MAX_REDUNDANCY == (self.arm.number if self.arm else 0)
 
     @cached_property
     def items(self) -> "QuerySet[Item]":
-        """The active items that its workers judge."""
+        """The active items that workers with this design judge."""
         items = Item.objects.filter(project=self.project, active=True)
         if self.arm and (self.arm.groups or self.arm.keys):
             items = items.filter(Q(group__in=self.arm.groups) | Q(key__in=self.arm.keys))
@@ -117,7 +117,7 @@ class Design:
 
 
 def list_designs(project: Project) -> list[Design]:
-    """The design of each arm; of a study without arms its only one."""
+    """The design of each arm, or the study's only design if it has no arms."""
     return [Design(project, arm) for arm in project.arms.all()] or [Design(project)]
 
 
@@ -131,5 +131,5 @@ def texts_before_consent(project: Project) -> dict[str, Any]:
 
 
 def describe_arms(project: Project) -> list[dict[str, Any]]:
-    """The arms of a study, for its passport and the audit."""
+    """Describe a study's arms for its passport and audit log."""
     return [arm.describe() for arm in Arm.objects.filter(project=project)]

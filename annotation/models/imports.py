@@ -1,4 +1,4 @@
-"""Uploads that wait for their confirmation, and imports that are appended to the event log in the background."""
+"""Uploads awaiting confirmation, and imports that are appended to the event log in the background."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class UploadPiece(models.Model):
-    """A part of an uploaded file between preview and confirmation, if several machines serve the pages."""
+    """Part of an uploaded file, stored between preview and confirmation if several machines serve the pages."""
 
     name = models.CharField(max_length=32)
     number = models.PositiveIntegerField()
@@ -67,7 +67,7 @@ class ImportChunk(models.Model):
     def erase_worker(self, name: str, code: str, *, remove_judgements: bool) -> int:
         """Replace a worker's name by their code and drop all else about them; return the number of removed judgements.
 
-        The result is that of an erasure after the import.
+        The result is the same as erasing the worker after the import.
         """
         records = self.content.get("judgements", [])
         kept = [record for record in records if record.get("worker") != name]

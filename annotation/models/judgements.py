@@ -1,8 +1,9 @@
-"""Assignments (leases), judgements, retractions, notes and suggested pairs."""
+"""Assignments (leases), judgements, retractions, notes, suggested pairs, and researchers' trial answers."""
 
 import uuid
 from typing import ClassVar
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
@@ -157,7 +158,7 @@ class Judgement(models.Model):
 
     @property
     def choice_shown(self) -> str:
-        """The choice as the worker gave it: left, right, tie or skip."""
+        """The choice as the worker made it: left, right, tie or skip."""
         if self.choice not in (self.Choice.LO, self.Choice.HI):
             return self.choice
         return "left" if (self.choice == self.Choice.LO) == self.lo_was_left else "right"
@@ -187,7 +188,7 @@ class Retraction(models.Model):
 
 
 class JudgementNote(models.Model):
-    """A worker's comment on a judgement: erasable, therefore outside the hash chain."""
+    """A worker's comment on a judgement; outside the hash chain, so that it can be erased."""
 
     judgement = models.OneToOneField(Judgement, on_delete=models.PROTECT, related_name="note")
     text = models.TextField(max_length=2000)
@@ -200,7 +201,7 @@ class JudgementNote(models.Model):
 
 
 class ImportedDetails(models.Model):
-    """Further data of an imported judgement: erasable, therefore outside the hash chain.
+    """Additional data about an imported judgement; outside the hash chain, so that it can be erased.
 
     The time is here because `Judgement.created_at` is when the event was appended, which the updater relies on.
     """
@@ -238,3 +239,28 @@ class Suggestion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.item_lo_id} against {self.item_hi_id}"
+
+
+class TrialAnswer(models.Model):
+    """A researcher's trial answer, without event, lease or slot. In its own table, so that it is never counted."""
+
+    uuid = models.UUIDField(unique=True)
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="trial_answers")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    left = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
+    right = models.ForeignKey("annotation.Item", on_delete=models.CASCADE, related_name="+")
+    choice = models.CharField(max_length=5)
+    skip_reason = models.CharField(max_length=20, blank=True, choices=Judgement.SkipReason.choices)
+    note = models.TextField(blank=True, max_length=2000)
+    response_ms = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(choice__in=["left", "right", "tie", "skip"]), name="trial_answer_choice"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.uuid)

@@ -5,7 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class StudyPassport(models.Model):
-    """Rules that the researcher writes down, and the plan as it was when the study opened without answers."""
+    """The rules that the researcher wrote down, and the plan frozen when the study opened, before any answer."""
 
     project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="passport")
     exclusion_rules = models.TextField(
@@ -16,6 +16,13 @@ class StudyPassport(models.Model):
     )
     stop_rule = models.TextField(
         _("stop rule"), blank=True, max_length=10_000, help_text=_("When you will stop collecting answers.")
+    )
+    simulation = models.JSONField(
+        _("simulation of the study"),
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("The last simulation of the study designer: its assumptions and expected results."),
     )
     content = models.JSONField(default=dict, blank=True, editable=False)
     digest = models.CharField(max_length=64, blank=True, editable=False, help_text=_("SHA-256 of the content."))

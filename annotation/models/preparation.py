@@ -1,4 +1,4 @@
-"""What workers do before their first pair, and the checks between pairs."""
+"""The preparation before a worker's first pair, and the checks between pairs."""
 
 import uuid
 

@@ -17,7 +17,7 @@ MAX_REDUNDANCY = 1000
 
 class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User | AnonymousUser) -> "ProjectQuerySet":
-        """The projects of which this user is a member; all projects for superusers."""
+        """The projects that this user is a member of; all projects for superusers."""
         if not user.is_authenticated:
             return self.none()
         existing = self.filter(head__isnull=False)  # a deleted project has no head
@@ -28,7 +28,7 @@ class ProjectQuerySet(models.QuerySet["Project"]):
 
 
 def import_salt() -> str:
-    """A salt for the UUIDs of imported judgements: without it, a worker's name could be confirmed by guessing."""
+    """A salt for imported judgements' UUIDs; without it, a worker's name could be confirmed by guessing."""
     return secrets.token_hex(16)
 
 
@@ -256,7 +256,7 @@ class Project(models.Model):
         return reverse("annotation:judge", args=[self.slug])
 
     def role_of(self, user: User | AnonymousUser) -> str | None:
-        """owner, analyst, viewer, or None for non-members. Superusers are owners."""
+        """The user's role: owner, analyst or viewer; None for non-members. Superusers are owners."""
         if not user.is_authenticated:
             return None
         if user.is_superuser:

@@ -14,7 +14,7 @@ class QuestionKind(models.TextChoices):
     NUMBER = "number", _("number")
     SCALE = "scale", _("scale")
     TEXT = "text", _("free text")
-    SHORT = "short", _("short answer")  # of earlier releases
+    SHORT = "short", _("short answer")  # stored by earlier releases
 
 
 WITH_CHOICES = (QuestionKind.CHOICE, QuestionKind.SEVERAL)
@@ -32,7 +32,7 @@ class Question:
     choices: tuple[str, ...] = ()
     min: float | None = None
     max: float | None = None
-    low: str = ""  # the ends of a scale in words
+    low: str = ""  # labels for the ends of a scale
     high: str = ""
     required: bool = False
     when: str = BEFORE
@@ -45,7 +45,7 @@ class Question:
         return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
-        """What is stored: nothing that does not belong to the kind, and no defaults."""
+        """The JSON to store, without defaults and without fields that do not apply to the kind."""
         stored: dict[str, Any] = {"name": self.name, "label": self.label}
         if self.kind not in (QuestionKind.CHOICE, QuestionKind.SHORT):
             stored["kind"] = str(self.kind)

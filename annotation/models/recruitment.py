@@ -1,4 +1,4 @@
-"""How a project recruits its workers: the platform, its parameters and codes, and invitations for single people."""
+"""How a project recruits workers: platform, codes, personal invitations and submission events from the platform."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -49,7 +49,9 @@ class Recruitment(models.Model):
         _("Prolific's public keys"),
         blank=True,
         max_length=20_000,
-        help_text=_("The text at https://api.prolific.com/.well-known/study/jwks.json."),
+        help_text=_(
+            "The text at https://api.prolific.com/.well-known/study/jwks.json. Paste it again if it has changed."
+        ),
     )
     webhook_secret = models.CharField(
         _("secret of Prolific's webhooks"),
@@ -96,6 +98,12 @@ class Recruitment(models.Model):
     unreplaced_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("When a worker last arrived with unreplaced placeholders.")
     )
+    unverified_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("When a worker last arrived with a link that was not verified."),
+    )
 
     class Meta:
         verbose_name_plural = "recruitment"
@@ -111,7 +119,7 @@ class Recruitment(models.Model):
 
 class WorkerInvitationQuerySet(models.QuerySet["WorkerInvitation"]):
     def unused(self) -> "WorkerInvitationQuerySet":
-        """Invitations with which someone can still join."""
+        """Invitations that can still be used to join."""
         return self.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
 
 
@@ -161,3 +169,27 @@ class WorkerInvitation(models.Model):
     @property
     def state_label(self) -> str:
         return str(self.State(self.state).label)
+
+
+class PlatformEvent(models.Model):
+    """One message from a platform, stored once however often it is sent."""
+
+    project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE, related_name="platform_events")
+    worker = models.ForeignKey(
+        "annotation.Worker", null=True, blank=True, on_delete=models.CASCADE, related_name="platform_events"
+    )
+    event_id = models.CharField(max_length=200)
+    session_id = models.CharField(max_length=200, help_text=_("The submission that the event is about."))
+    status = models.CharField(max_length=40)
+    sent_at = models.DateTimeField()
+    received_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "event_id"], name="platform_event_once"),
+        ]
+        indexes = [models.Index(fields=["project", "session_id"], name="platform_event_by_session")]
+
+    def __str__(self) -> str:
+        return f"{self.session_id}: {self.status}"

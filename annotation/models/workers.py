@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models.arms import Design
 
-# Without characters that look alike.
+# No characters that look alike.
 CODE_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 CODE_LENGTH = 10
 RETURN_CODE_LENGTH = 15  # 74 bits
@@ -24,7 +24,7 @@ def worker_code() -> str:
 
 
 def spell_code(digest: bytes, length: int = CODE_LENGTH) -> str:
-    """A code of this length from the first bytes of a digest."""
+    """Spell a code of this length from the first bytes of a digest."""
     return "".join(CODE_ALPHABET[byte % len(CODE_ALPHABET)] for byte in digest[:length])
 
 
@@ -39,7 +39,7 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         return self.filter(~Q(outcome=Worker.ERASED) | Exists(judgements))
 
     def participants(self) -> "WorkerQuerySet":
-        """People who joined by the study's link or the API: not simulated, not imported, not erased."""
+        """People who joined through the study's link or the API; excludes simulated, imported and erased workers."""
         answers = apps.get_model("annotation", "Judgement").objects.order_by().filter(worker=OuterRef("pk"))
         simulated = Exists(answers.filter(source="simulated"))  # the demo's workers have ordinary codes
         return self.exclude(consented_at=None).exclude(code__startswith=SIMULATED).filter(~simulated)
@@ -137,12 +137,12 @@ class Worker(models.Model):
 
     @property
     def design(self) -> Design:
-        """What this worker gets: the study's settings, or those of their arm."""
+        """The settings that apply to this worker: the study's, or those of their arm."""
         return Design(self.project, self.arm if self.arm_id else None)
 
     @property
     def judgements_wanted(self) -> int:
-        """How many judgements end the task: the study's number, or what this worker was told when they joined."""
+        """How many judgements complete the task: the study's number, or this worker's quota if that is lower."""
         study = self.project.judgements_per_worker
         return study if self.quota is None else min(study, self.quota)
 
@@ -153,7 +153,7 @@ class Worker(models.Model):
 
     @property
     def outcome_label(self) -> str:
-        """The outcome, or the state of a worker who has not ended."""
+        """The outcome, or the state if the participation has not ended."""
         return str(dict(self.Outcome.choices).get(self.outcome, self.get_state_display()))
 
     @property
@@ -189,7 +189,7 @@ class PlatformIdentity(models.Model):
 
 class WorkerExclusionQuerySet(models.QuerySet["WorkerExclusion"]):
     def in_force(self, project_id: int, inputs_revision: int) -> "WorkerExclusionQuerySet":
-        """The exclusions that apply to versions with this revision of the inputs."""
+        """The exclusions that apply to model versions with this input revision."""
         not_ended = Q(until_revision=None) | Q(until_revision__gt=inputs_revision)
         return self.filter(not_ended, worker__project=project_id, since_revision__lte=inputs_revision)
 
@@ -198,7 +198,7 @@ class WorkerExclusionQuerySet(models.QuerySet["WorkerExclusion"]):
 
 
 class WorkerExclusion(models.Model):
-    """A period, in revisions of the inputs, in which no version learns from a worker's judgements."""
+    """A range of input revisions in which no model version learns from a worker's judgements."""
 
     worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="exclusions")
     reason = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Recruiting platforms: read who arrives from a link, and tell the platform how a participation ended."""
+"""Recruiting platforms: identify arriving workers from their links, and report how a participation ended."""
 
 from annotation.models import Recruitment
 from annotation.platforms.base import Completion, Identity, LinkInvalid, Platform
@@ -18,6 +18,6 @@ PLATFORMS: dict[str, type[Platform]] = {
 
 
 def get_platform(recruitment: Recruitment) -> Platform | None:
-    """The adapter of the project's platform; None if everyone with the link can take part."""
+    """The adapter for the project's platform; None if anyone with the link can take part."""
     adapter = PLATFORMS.get(recruitment.platform)
     return adapter(recruitment) if adapter else None

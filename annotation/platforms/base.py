@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from annotation.exceptions import RequestError
 from annotation.models import Recruitment
 
-# {{%PROLIFIC_PID%}}, %SURVEY_CODE%, ${e://Field/id}, [id], <id>: what platforms write where an ID should be.
+# Placeholders that a platform did not replace by an ID: {{%PROLIFIC_PID%}}, %SURVEY_CODE%, ${e://Field/id}, [id], <id>.
 PLACEHOLDER = re.compile(r"\{.*\}|^%.*%$|^\$|^\[.*\]$|^<.*>$")
 
 
 class LinkInvalid(RequestError):
-    """The link does not say who arrives. No worker is created."""
+    """The link does not identify the worker. No worker is created."""
 
     status = 400
     code = "link_invalid"
@@ -34,7 +34,7 @@ class WrongStudy(LinkInvalid):
 
 @dataclass(frozen=True)
 class Identity:
-    """The IDs with which a platform sent a worker."""
+    """The IDs that a platform sent along with a worker."""
 
     platform: str
     external_id: str
@@ -45,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Completion:
-    """How a worker tells the platform that they have ended: by a code to copy, by a link, or not at all."""
+    """How a worker tells the platform that their participation has ended: with a code, a link, or not at all."""
 
     code: str = ""
     url: str = ""
@@ -56,7 +56,7 @@ class Platform(ABC):
     """One recruiting platform with the settings of one project."""
 
     name: str
-    secret_links = False  # whether someone could try to guess the link of another person
+    secret_links = False  # whether the link alone identifies a person, so that others could try to guess it
     # The pattern of an ID. ASCII only: other digits look alike and would make a second person.
     id_pattern = re.compile(r"[!-~]{1,200}")
 
@@ -65,11 +65,11 @@ class Platform(ABC):
 
     @abstractmethod
     def parameters(self) -> tuple[str, str, str]:
-        """The names of the parameters with the participant's, study's and session's ID; "" for those not used."""
+        """The names of the parameters for the participant, study and session ID; "" for those not used."""
 
     @abstractmethod
     def complete(self, outcome: str, identity: Identity) -> Completion:
-        """The completion of a participation with this outcome."""
+        """The completion for a participation with this outcome."""
 
     def study_link(self, address: str) -> str:
         """The link that the researcher gives to the platform, with the platform's placeholders."""
@@ -80,7 +80,7 @@ class Platform(ABC):
         return any(name in query for name in self.parameters())
 
     def read_identity(self, query: QueryDict, host: str) -> Identity:
-        """The identity in this query string. `host` is the name under which the worker reached this server."""
+        """The identity in this query string. `host` is the host name that the worker's request used."""
         participant, study, session = (self.read_id(query, name) if name else "" for name in self.parameters())
         self.check_study(study)
         return Identity(self.name, participant, study, session)

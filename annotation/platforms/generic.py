@@ -1,4 +1,4 @@
-"""Any other panel (SONA, CloudResearch, own lists): parameter names and the link back are settings."""
+"""Any other panel (SONA, CloudResearch, own lists), with parameter names and return link taken from settings."""
 
 from urllib.parse import quote, urlsplit
 

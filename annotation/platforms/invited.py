@@ -23,7 +23,7 @@ class InvitationOver(InvitationNeeded):
 
 
 class Invited(Platform):
-    """The link's token identifies the person, however often and on whichever device they open it."""
+    """Personal links whose token identifies the person, however often and on whichever device they open it."""
 
     name = Recruitment.Platform.INVITED
     secret_links = True

@@ -27,12 +27,12 @@ class MechanicalTurk(Platform):
         return f"{address}mturk/"
 
     def complete(self, outcome: str, identity: Identity) -> Completion:
-        """The code is sent by the form in the frame; workers copy it only if the frame is gone."""
+        """The completion with its code, which the frame's form submits; workers copy it only if the frame is gone."""
         return Completion(self.code_for(outcome))
 
 
 def is_preview(query: QueryDict) -> bool:
-    """Whether the worker looks at the task without having accepted it."""
+    """Whether the worker is viewing the task without having accepted it."""
     return query.getlist("assignmentId") == [PREVIEW]
 
 

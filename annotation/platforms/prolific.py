@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from annotation.models import Recruitment
 from annotation.platforms.base import Completion, Identity, Platform
-from annotation.platforms.signed_links import verify_identity
+from annotation.platforms.signed_links import PARAMETER, LinkNotSigned, read_signed_ids
 
 COMPLETION_URL = "https://app.prolific.com/submissions/complete"
 
@@ -20,11 +20,16 @@ class Prolific(Platform):
     def parameters(self) -> tuple[str, str, str]:
         return "PROLIFIC_PID", "STUDY_ID", "SESSION_ID"
 
+    def is_linked(self, query: QueryDict) -> bool:
+        return super().is_linked(query) or PARAMETER in query
+
     def read_identity(self, query: QueryDict, host: str) -> Identity:
-        identity = super().read_identity(query, host)
         if not self.recruitment.signed_links:
-            return identity
-        verify_identity(query, identity, self.recruitment.jwks, host)
+            return super().read_identity(query, host)
+        linked = super().read_identity(query, host) if super().is_linked(query) else None
+        identity = super().read_identity(read_signed_ids(query, self.recruitment.jwks, host), host)
+        if linked not in (None, identity):
+            raise LinkNotSigned
         return replace(identity, verified=True)
 
     def study_link(self, address: str) -> str:

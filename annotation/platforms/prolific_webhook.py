@@ -4,6 +4,7 @@ import base64
 import hmac
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -33,12 +34,18 @@ def sign(secret: str, timestamp: str, body: bytes) -> str:
 
 
 def read_message(secret: str, headers: Mapping[str, str], body: bytes) -> SubmissionStatus | None:
-    """The status in a message that Prolific signed; None for an event about something else."""
+    """The status in a message signed by Prolific; None for events that are not about a submission.
+
+    X-Timestamp is the time of the event, which a repeated request keeps. It is not signed, but can only move an event
+    back in the order.
+    """
     timestamp = headers.get("X-Prolific-Request-Timestamp", "")
     signature = headers.get("X-Prolific-Request-Signature", "")
     if not hmac.compare_digest(sign(secret, timestamp, body).encode(), signature.encode()):
         raise MessageRefused
-    sent_at = _read_time(timestamp)
+    sent_at = _check_age(_read_time(timestamp))
+    with suppress(MessageRefused):
+        sent_at = min(sent_at, _read_time(headers.get("X-Timestamp", "")))
     try:
         message = json.loads(body)
         if message["event_type"] != SUBMISSION_EVENT:
@@ -52,14 +59,17 @@ def read_message(secret: str, headers: Mapping[str, str], body: bytes) -> Submis
 
 def _read_time(timestamp: str) -> datetime:
     try:
-        sent_at = datetime.fromtimestamp(float(timestamp), UTC)
+        return datetime.fromtimestamp(float(timestamp), UTC)
     except (ValueError, OverflowError, OSError):
         raise MessageRefused from None
+
+
+def _check_age(sent_at: datetime) -> datetime:
     if abs(timezone.now() - sent_at) > MAX_AGE:
         raise MessageRefused
     return sent_at
 
 
 def _normalise(status: Any) -> str:
-    """Prolific writes TIMED-OUT and TIMED_OUT."""
+    """Normalise a status, because Prolific writes both TIMED-OUT and TIMED_OUT."""
     return str(status).upper().replace("-", "_").replace(" ", "_")[:40]

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import jwt
 from django.core.exceptions import ValidationError
@@ -9,17 +10,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from annotation.platforms.base import Identity, LinkInvalid
+from annotation.platforms.base import LinkInvalid
 
 PARAMETER = "prolific_token"
-ALGORITHM = "RS256"  # never taken from the token: a token could name a weaker one
-LEEWAY = 30  # seconds between two clocks
-# The names under which the token may hold each of the link's parameters.
-CLAIMS = {
-    "PROLIFIC_PID": ("PROLIFIC_PID", "participant_id"),
-    "STUDY_ID": ("STUDY_ID", "study_id"),
-    "SESSION_ID": ("SESSION_ID", "session_id", "submission_id"),
-}
+ALGORITHM = "RS256"  # never taken from the token, which could name a weaker algorithm
+LEEWAY = 30  # seconds of clock skew allowed
+IDS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")  # keys in the claim "prolific", named like the link's parameters
 
 
 class LinkNotSigned(LinkInvalid):
@@ -28,34 +24,40 @@ class LinkNotSigned(LinkInvalid):
     title = gettext_lazy("This link could not be verified.")
 
 
-def verify_identity(query: QueryDict, identity: Identity, jwks: str, host: str) -> None:
-    """Check that the token in the link is Prolific's, for this server, and about this identity."""
+def read_signed_ids(query: QueryDict, jwks: str, host: str) -> QueryDict:
+    """The IDs in the link's token, which must be signed by Prolific for this server."""
     tokens = query.getlist(PARAMETER)
     if len(tokens) != 1:
         raise LinkNotSigned
-    claims = _read_claims(tokens[0], jwks, host).get("prolific")
-    values = dict(zip(CLAIMS, (identity.external_id, identity.study_id, identity.session_id), strict=True))
-    if not isinstance(claims, dict) or any(_find(claims, names) != values[name] for name, names in CLAIMS.items()):
+    claims = _read_claims(tokens[0], jwks)
+    audience, ids = claims["aud"], claims.get("prolific")
+    addressed = any(_is_host(each, host) for each in (audience if isinstance(audience, list) else [audience]))
+    if not addressed or not isinstance(ids, dict) or any(not isinstance(ids.get(name), str) for name in IDS):
         raise LinkNotSigned
+    found = QueryDict(mutable=True)
+    found.update({name: ids[name] for name in IDS})
+    return found
 
 
-def _read_claims(token: str, jwks: str, host: str) -> dict[str, Any]:
-    name = host.rsplit(":", 1)[0]
-    audience = [host, name, f"https://{host}", f"https://{name}"]
+def _read_claims(token: str, jwks: str) -> dict[str, Any]:
     try:
         kid = jwt.get_unverified_header(token).get("kid")
         key = next(key for key in jwt.PyJWKSet.from_json(jwks).keys if kid and key.key_id == kid)
-        return dict(
-            jwt.decode(
-                token, key.key, [ALGORITHM], audience=audience, leeway=LEEWAY, options={"require": ["exp", "aud"]}
-            )
+        claims = jwt.decode(
+            token, key.key, [ALGORITHM], leeway=LEEWAY, options={"require": ["exp", "aud"], "verify_aud": False}
         )
+        return dict(claims)
     except (jwt.PyJWTError, StopIteration):
         raise LinkNotSigned from None
 
 
-def _find(claims: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((claims[name] for name in names if name in claims), None)
+def _is_host(audience: Any, host: str) -> bool:
+    """Whether the audience, given as a host or a URL, is this server."""
+    try:
+        name = urlsplit(audience if "//" in audience else f"//{audience}").hostname
+        return name is not None and name == urlsplit(f"//{host}").hostname
+    except (TypeError, ValueError):
+        return False
 
 
 def validate_jwks(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Services: every write of the app, each a short transaction with keyword-only arguments."""
+"""Services: all of the app's writes, each a short transaction with keyword-only arguments."""
 
 from annotation.services.deletion import archive_project, delete_project
 from annotation.services.exclusion import exclude_worker, include_worker, suspend_worker

@@ -53,7 +53,7 @@ def delete_project(*, project: Project, user: User | None) -> Tombstone:
     log_end = {"events": head.sequence, "last_hash": head.hash}
     tombstone = Tombstone.objects.create(project_number=project.pk, slug=project.slug, user=user, **log_end)
     audit(None, user, "deleted a project", {"slug": project.slug, **log_end})
-    head.delete()  # from now on no updater claims it
+    head.delete()  # from now on no updater claims the project
     Membership.objects.filter(project=project).delete()
     Invitation.objects.filter(project=project).delete()
     JudgementImport.objects.filter(project=project).delete()

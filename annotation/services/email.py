@@ -27,5 +27,5 @@ def run_in_background(send: Callable[..., Any], *args: Any, **kwargs: Any) -> No
 def _try(send: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     try:
         send(*args, **kwargs)
-    except Exception as error:  # no caller is left to handle it
+    except Exception as error:  # no caller can handle it in a background thread
         log.error("an email could not be sent: %s", type(error).__name__)

@@ -18,7 +18,7 @@ WORKER_SUSPENDED, WORKER_RESUMED = "gave a worker no more pairs", "gave a worker
 
 @transaction.atomic
 def exclude_worker(*, worker: Worker, user: User | None, reason: str, suspend: bool = False) -> WorkerExclusion:
-    """Leave all judgements of a worker out of later versions; return the exclusion in force if there is one.
+    """Leave all of a worker's judgements out of later versions; return the existing exclusion if there is one.
 
     With `suspend`, the worker gets no more pairs either.
     """
@@ -37,7 +37,7 @@ def exclude_worker(*, worker: Worker, user: User | None, reason: str, suspend: b
 
 @transaction.atomic
 def suspend_worker(*, worker: Worker, user: User | None, suspended: bool) -> None:
-    """Give an excluded worker no more pairs, or let them judge again; others get the pairs that they held."""
+    """Stop giving an excluded worker pairs and free those they hold, or let them judge again."""
     if suspended and not WorkerExclusion.objects.filter(worker=worker, until_revision=None).exists():
         return
     if Worker.objects.filter(pk=worker.pk, suspended=not suspended).update(suspended=suspended):

@@ -58,7 +58,7 @@ def check_usable(invitation: Invitation) -> None:
 
 
 def was_accepted_by(invitation: Invitation, user: User | AnonymousUser) -> bool:
-    """Whether this user is a member through this invitation, so that its link can lead to the project."""
+    """Whether this user became a member through this invitation, so that its link can redirect to the project."""
     if not isinstance(user, User) or invitation.used_by_id != user.pk:
         return False
     return Membership.objects.filter(project=invitation.project, user=user).exists()

@@ -54,7 +54,7 @@ def current_items(project: Project) -> "QuerySet[Item]":
 
 
 def lock_items(project: Project) -> None:
-    """Keep other transactions from adding or correcting items until this one ends."""
+    """Prevent other transactions from adding or correcting items until this one ends."""
     EventHead.objects.select_for_update().get(project=project)
 
 
@@ -72,7 +72,7 @@ def add_item(*, project: Project, user: User | None, key: str, text: str, group:
 
 @transaction.atomic
 def correct_item(*, item: Item, user: User | None, text: str, group: str) -> Item:
-    """Set the item's text and group. A new text is a new revision, a new group alone is not."""
+    """Set the item's text and group. A new text creates a revision; a new group alone does not."""
     lock_items(item.project)
     newest = Item.objects.filter(project=item.project).revisions(item.key)[0]
     if newest.pk != item.pk:
@@ -112,7 +112,7 @@ def set_item_active(*, item: Item, user: User | None, active: bool) -> Item:
 
 
 def _record_change(item: Item, user: User | None, action: str, details: dict[str, Any]) -> None:
-    """Audit the change, make the model update and ask workers for as many judgements as there are pairs."""
+    """Audit the change, trigger a model update and recompute the workers' quotas."""
     event_log.raise_inputs_revision(item.project_id)
     renew_quotas(item.project)
     audit(item.project, user, action, {"key": item.key, **details})

@@ -45,7 +45,7 @@ def record_judgement(
     note: str = "",
     source: str = Judgement.Source.BROWSER,
 ) -> Receipt:
-    """Store one judgement, or return the stored one if this request is a repetition.
+    """Store one judgement, or return the stored one if this request is a retry.
 
     Insert first and look for a stored judgement only if that fails: checking first would race with a second request.
     """
@@ -71,7 +71,7 @@ def _lease_error(worker: Worker, assignment: uuids.UUID) -> AssignmentNotFound:
 
 
 def to_canonical(choice: str, *, lo_is_left: bool) -> str:
-    """Translate left / right, or a / b of a file, to the pair's canonical order; keep tie and skip."""
+    """Translate left/right (or a/b from an import) to the pair's canonical order; leave tie and skip unchanged."""
     first = {"left": True, "a": True, "right": False, "b": False}.get(choice)
     if first is None:
         return choice
@@ -81,7 +81,7 @@ def to_canonical(choice: str, *, lo_is_left: bool) -> str:
 def _build_judgement(
     lease: Assignment, uuid: uuids.UUID, choice: str, skip_reason: str, response_ms: int | None
 ) -> Judgement:
-    """The unsaved row of this answer. The browser's response time is clipped to the time since the lease was issued."""
+    """Build the unsaved judgement; the browser's response time is clipped to the time since the lease was issued."""
     now = timezone.now()
     longest = max(0, int((now - lease.issued_at).total_seconds() * 1000))
     clipped = None if response_ms is None else min(max(response_ms, 0), longest)
@@ -118,7 +118,7 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
     if done >= worker.judgements_wanted:
         worker.state = Worker.State.FINISHED
         worker.save(update_fields=["state"])
-        if worker.stopped:  # answers that arrived after stopping complete the quota
+        if worker.stopped:  # answers that arrive after stopping may complete the quota
             Worker.objects.filter(pk=worker.pk, ended_at=None).update(outcome="")
     fault_injection.maybe_fail("before_commit")
     return done
@@ -137,7 +137,7 @@ def _check_open(worker: Worker) -> None:
 
 
 def _find_stored(attempt: Judgement, error: IntegrityError | RequestError) -> Judgement:
-    """The judgement that this attempt repeats; otherwise raise the conflict, or `error` if there is none."""
+    """Return the judgement that this request repeats; otherwise raise the conflict, or `error` if there is none."""
     first = Judgement.objects.filter(uuid=attempt.uuid).first()
     if first is None:
         first = Judgement.objects.filter(assignment=attempt.assignment).first()
@@ -151,7 +151,7 @@ def _find_stored(attempt: Judgement, error: IntegrityError | RequestError) -> Ju
 
 
 def retract(*, worker: Worker, judgement: uuids.UUID, uuid: uuids.UUID) -> Retraction:
-    """Retract a judgement by an event and reissue its pair. Idempotent."""
+    """Append an event that retracts a judgement, and reissue its pair. Idempotent."""
     target = Judgement.objects.filter(uuid=judgement, worker=worker).select_related("project", "assignment").first()
     if target is None:
         raise AssignmentNotFound
@@ -180,7 +180,7 @@ def _store_retraction(worker: Worker, target: Judgement, uuid: uuids.UUID) -> Re
 
 
 def _reopen(worker: Worker, target: Judgement) -> None:
-    """Let a worker who has just finished judge again, because they undo their last answer."""
+    """Make a worker who has just finished active again, because they are undoing their last answer."""
     if not is_recent(target):
         raise TooLateToRetract
     worker.state, worker.outcome = Worker.State.ACTIVE, ""

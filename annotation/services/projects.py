@@ -23,7 +23,7 @@ from annotation.storage import event_log, queries
 
 QUOTA_FIELDS = {"pairs", "judgements_per_worker", "repeat_share"}  # how many judgements a worker is asked for
 COPIED = "copied from a project"  # audit action; stored rows use this text
-# The fields that a copy does not take over. Everything else is copied, including fields of later releases.
+# Fields that are not copied. Everything else is, including fields that later releases add.
 NOT_COPIED = {"id", "slug", "title", "state", "import_salt", "simulated", "archived_at", "created_at", "listed"}
 
 
@@ -51,7 +51,7 @@ def change_project(*, project: Project, user: User | None, changes: dict[str, An
     if changes.get("state") == Project.State.OPEN and "state" in old:
         passport.freeze(project)
     if "suggestions" in old:
-        Suggestion.objects.filter(project=project).delete()  # they were for another purpose
+        Suggestion.objects.filter(project=project).delete()  # the suggestions were made for another purpose
     if "model_settings" in old:
         event_log.raise_inputs_revision(project.pk)
     if not old.keys().isdisjoint(QUOTA_FIELDS):
@@ -66,7 +66,7 @@ def copied_settings(project: Project) -> dict[str, Any]:
 
 @transaction.atomic
 def copy_project(*, project: Project, user: User, title: str, slug: str, with_items: bool) -> Project:
-    """Create a draft of this user with the same settings and optionally the active items, but no judgements."""
+    """Create a draft owned by this user with the same settings and optionally the active items, but no judgements."""
     copy = create_project(owner=user, title=title, slug=slug, **copied_settings(project))
     items = [_copy_item(item, copy) for item in Item.objects.filter(project=project, active=True)] if with_items else []
     if items:
@@ -74,8 +74,8 @@ def copy_project(*, project: Project, user: User, title: str, slug: str, with_it
         event_log.raise_inputs_revision(copy.pk)
     if recruitment := Recruitment.objects.filter(project=project).first():
         recruitment.pk, recruitment.project, recruitment._state.adding = None, copy, True
-        recruitment.study_id, recruitment.webhook_secret, recruitment.unreplaced_at = "", "", None
-        recruitment.arrivals = 0
+        recruitment.study_id, recruitment.webhook_secret, recruitment.arrivals = "", "", 0
+        recruitment.unreplaced_at = recruitment.unverified_at = None
         recruitment.save()
     rows: list[Arm | Preparation] = [*Arm.objects.filter(project=project), *Preparation.objects.filter(project=project)]
     for row in rows:

@@ -1,4 +1,4 @@
-"""The task of a worker as JSON: the next pairs, the progress, and the judgement that can be undone."""
+"""A worker's task as JSON: the next pairs, the progress, and the judgement that can be undone."""
 
 from random import SystemRandom
 from typing import Any
@@ -34,7 +34,7 @@ def build_task(worker: Worker, done: int | None = None, last: Judgement | None =
 
 
 def empty_task(project: Project) -> dict[str, Any]:
-    """The task of someone who has judged nothing, without pairs."""
+    """A task without pairs, for someone who has judged nothing."""
     none: dict[str, Any] = {"pairs": [], "done": 0, "total": project.judgements_per_worker}
     return {**none, "undo": None, "undo_choice": None, "finished": False}
 
@@ -44,7 +44,7 @@ def _lease_payload(lease: Assignment, project: Project) -> dict[str, Any]:
 
 
 def pair_payload(assignment: UUID | int, left: Item, right: Item, project: Project) -> dict[str, Any]:
-    """Build a pair for the judging page, with the id that comes back with its answer."""
+    """Build a pair for the judging page, with the ID that its answer must send back."""
     return {
         "assignment": str(assignment),
         "left": item_payload(left, project),
@@ -53,5 +53,5 @@ def pair_payload(assignment: UUID | int, left: Item, right: Item, project: Proje
 
 
 def item_payload(item: Item, project: Project) -> dict[str, str]:
-    """Build what workers may see of an item: no key, no score, nothing about other workers."""
+    """Build the part of an item that workers may see: no key, no score, nothing about other workers."""
     return {"text": item.text, "group": item.group if project.group_shown else ""}

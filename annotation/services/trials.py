@@ -23,7 +23,7 @@ class TrialSummary:
     """The user's trial answers, and the minutes that a worker would need at this pace."""
 
     answers: int
-    seconds: float | None  # median per pair
+    seconds: float | None  # median seconds per pair
     minutes: int | None
 
 
@@ -48,7 +48,7 @@ def build_task(project: Project, user: User) -> dict[str, Any]:
 
 
 def _pair_id(left: Item, right: Item) -> UUID:
-    """An id from which the two items can be read: trial answers have no lease."""
+    """An ID that encodes the two items, because trial answers have no lease."""
     return UUID(int=(left.pk << ID_BITS) | right.pk)
 
 

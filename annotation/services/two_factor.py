@@ -19,7 +19,7 @@ from annotation.services.projects import audit
 
 ISSUER = "Concord"
 STEP_SECONDS = 30
-TOLERATED_STEPS = (0, -1, 1)  # the clock of a phone may be half a minute wrong
+TOLERATED_STEPS = (0, -1, 1)  # a phone's clock may be off by half a minute
 RECOVERY_CODES = 10
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
 # Audit actions; stored rows use these texts.
@@ -28,12 +28,12 @@ RENEWED, RESET = "renewed recovery codes", "reset two-factor log-in by command"
 
 
 def find_two_factor(user: User) -> TwoFactor | None:
-    """The second factor that this account needs to log in."""
+    """The confirmed second factor that this account needs to log in, if any."""
     return TwoFactor.objects.filter(user=user, confirmed_at__isnull=False).select_related("user").first()
 
 
 def begin_setup(user: User) -> TwoFactor:
-    """Make a new secret, which is not needed for log-in before its first code was entered."""
+    """Create a new secret; log-in does not require it until its first code has been entered."""
     secret = _cipher().encrypt(pyotp.random_base32().encode()).decode()
     TwoFactor.objects.filter(user=user, confirmed_at=None).delete()
     return TwoFactor.objects.create(user=user, secret=secret)
@@ -60,7 +60,7 @@ def confirm_setup(two_factor: TwoFactor, code: str) -> list[str] | None:
 
 
 def accept_code(two_factor: TwoFactor, code: str) -> bool:
-    """Whether this is the code of the app now, or an unused recovery code. A code is accepted once."""
+    """Whether this is the app's current code or an unused recovery code. Each code is accepted once."""
     return _accept_app_code(two_factor, code) or _accept_recovery_code(two_factor, code)
 
 
@@ -88,7 +88,7 @@ def _accept_app_code(two_factor: TwoFactor, code: str) -> bool:
     for step in (now + tolerated for tolerated in TOLERATED_STEPS):
         if constant_time_compare(totp.generate_otp(step), typed):
             later = TwoFactor.objects.filter(pk=two_factor.pk, last_step__lt=step)
-            return bool(later.update(last_step=step))  # of two requests with the same code one succeeds
+            return bool(later.update(last_step=step))  # if two requests send the same code, one succeeds
     return False
 
 
@@ -116,7 +116,7 @@ def _new_codes() -> Iterator[str]:
 
 
 def _digest(two_factor: TwoFactor, code: str) -> str:
-    """A code has 59 random bits, so a fast digest suffices."""
+    """Hash a recovery code. Codes have 59 random bits, so a fast digest suffices."""
     plain = "".join(code.split()).replace("-", "").lower()
     return salted_hmac(f"recovery code of user {two_factor.user_id}", plain, algorithm="sha256").hexdigest()
 

@@ -1,1 +1,1 @@
-"""Writes that survive a crash: SQL of the judging path, files, and fault injection to test both."""
+"""Crash-safe writes: SQL for the judging path, files, and fault injection to test both."""

@@ -38,7 +38,7 @@ def append(events: Sequence[Event]) -> None:
 
 
 def lock(project_id: int) -> None:
-    """Lock the log until the transaction ends, for a write that must come before or after each event, not beside it."""
+    """Lock the log until the transaction ends, for a write that must not run concurrently with an event."""
     EventHead.objects.select_for_update().get(project_id=project_id)
 
 
@@ -61,7 +61,7 @@ def event_hash(event: Event) -> str:
 
 
 def format_event_time(event: Event) -> str:
-    """When the event was stored, as its hash contains it."""
+    """Format the time at which the event was stored, as used in its hash."""
     return event.created_at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -129,7 +129,7 @@ def drop_triggers(connection: BaseDatabaseWrapper) -> None:
 
 
 def _trigger_statements(vendor: str) -> list[str]:
-    """Refuse UPDATE and TRUNCATE always, DELETE unless the project was deleted."""
+    """SQL for triggers that refuse UPDATE and (on PostgreSQL) TRUNCATE, and DELETE unless the project was deleted."""
     if vendor != "postgresql":
         return [
             SQLITE_TRIGGER.format(name="update", verb="UPDATE", condition=""),

@@ -1,7 +1,7 @@
 """Hand-written SQL for the judging hot path.
 
-Recording an answer takes about a dozen statements, and the ORM needs ten times as long to compose one as the database
-to run it. The statements run unchanged on SQLite and PostgreSQL and return model instances. Everything
+Recording an answer takes about a dozen statements, and the ORM takes ten times as long to compose one as the database
+takes to run it. The statements run unchanged on SQLite and PostgreSQL and return model instances. Everything
 that does not run with every answer uses the models' managers.
 """
 
@@ -41,7 +41,7 @@ def fetch_instances(models: tuple[type[Model], ...], sql: str, *params: Any) -> 
 
 
 class InstanceReader(NamedTuple):
-    """Build an instance of one model from its columns of a row."""
+    """Build an instance of one model from its columns in a row."""
 
     model: type[Model]
     columns: list[str]  # in the order of the model's fields, as `from_db` expects
@@ -243,7 +243,7 @@ def active_items(project: Project) -> list[tuple[int, str, int]]:
 
 
 def loads_in_slots(project: Project, slots: range) -> list[tuple[int, int]]:
-    """Primary key of each item and how often it is issued or judged in these slots."""
+    """Each item's primary key and how often it was issued or judged in these slots."""
     chosen = (project.pk, slots.start, slots.stop - 1)
     return fetch_rows(LOADS_IN_SLOTS, *chosen, *chosen)
 
@@ -261,7 +261,7 @@ def suggested_pairs(worker: Worker, limit: int) -> list[tuple[int, int, int]]:
 
 
 def count_suggestions(suggestions: list[int]) -> None:
-    """Count these suggestions as issued once more."""
+    """Increment how often these suggestions were issued."""
     with connection.cursor() as cursor:
         cursor.executemany(COUNT_SUGGESTION, [(pk,) for pk in sorted(suggestions)])
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from django.db import connection, transaction
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +26,11 @@ def serialise_writes(function: Callable[P, T]) -> Callable[P, T]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         if connection.vendor != "sqlite":
             return atomic(*args, **kwargs)
-        with _lock:
+        if not _lock.acquire(timeout=settings.REQUEST_LOCK_SECONDS):
+            raise OperationalError("another write in this process is taking too long")
+        try:
             return atomic(*args, **kwargs)
+        finally:
+            _lock.release()
 
     return wrapper

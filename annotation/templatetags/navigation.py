@@ -1,4 +1,4 @@
-"""Navigation of a study: five groups of pages, of which a user sees those that their role may open."""
+"""Study navigation: four groups of pages, of which users see those that their role may open."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,31 @@ register = template.Library()
 
 @dataclass(frozen=True)
 class PageEntry:
-    """A page with its view; `also` names views that belong to it although their URLs do not start with its own."""
+    """A page with its view.
+
+    `also` names views that belong to the page although their URLs do not start with its own; `parts` are the pages into
+    which it is divided, itself among them.
+    """
 
     view: str
     label: Any
     role: str = Role.VIEWER
     also: tuple[str, ...] = ()
+    parts: tuple["PageEntry", ...] = ()
+
+
+SETTINGS = (
+    PageEntry(
+        "annotation:project_settings",
+        _("General"),
+        Role.OWNER,
+        also=("annotation:project_copy", "annotation:project_delete"),
+    ),
+    PageEntry("annotation:questions", _("Questions"), Role.OWNER),
+    PageEntry("annotation:preparation", _("Preparation"), Role.OWNER, also=("annotation:gold",)),
+    PageEntry("annotation:arms", _("Arms"), Role.OWNER),
+    PageEntry("annotation:recruitment", _("Recruitment"), Role.OWNER, also=("annotation:worker_invitations",)),
+)
 
 
 GROUPS: list[tuple[Any, list[PageEntry]]] = [
@@ -30,25 +49,13 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
             PageEntry("annotation:project", _("Overview")),
             PageEntry("modelling:progress", _("Progress")),
             PageEntry("annotation:items", _("Items")),
+            PageEntry("modelling:designer", _("Study designer")),
             PageEntry("annotation:worker_link", _("Link for workers")),
-            PageEntry("annotation:recruitment", _("Recruitment"), Role.OWNER, also=("annotation:worker_invitations",)),
-            PageEntry("annotation:preparation", _("Preparation"), Role.OWNER, also=("annotation:gold",)),
-            PageEntry("annotation:arms", _("Arms"), Role.OWNER),
             PageEntry("annotation:participants", _("Participants"), Role.OWNER),
-            PageEntry("annotation:passport", _("Passport")),
-            PageEntry(
-                "annotation:project_settings",
-                _("Settings"),
-                Role.OWNER,
-                also=("annotation:project_copy", "annotation:project_delete", "annotation:questions"),
-            ),
-        ],
-    ),
-    (
-        _("Plan"),
-        [
             PageEntry("modelling:suggestions", _("Suggested pairs")),
             PageEntry("modelling:stopping", _("When to stop")),
+            PageEntry("annotation:passport", _("Passport")),
+            PageEntry("annotation:project_settings", _("Settings"), Role.OWNER, parts=SETTINGS),
         ],
     ),
     (
@@ -83,14 +90,17 @@ GROUPS: list[tuple[Any, list[PageEntry]]] = [
 
 @dataclass(frozen=True)
 class PageLink:
+    """A link to a page, with links to its parts; `current` is the value of aria-current, if any."""
+
     url: str
     label: Any
-    current: bool
+    current: str = ""
+    parts: tuple["PageLink", ...] = ()
 
 
 @dataclass(frozen=True)
 class GroupLinks:
-    """A group and its pages; the link of the group leads to its first page."""
+    """A group and its pages; the group's link leads to its first page."""
 
     label: Any
     pages: list[PageLink]
@@ -100,22 +110,25 @@ class GroupLinks:
         return self.pages[0].url
 
     @property
-    def current(self) -> bool:
-        return any(page.current for page in self.pages)
+    def current_page(self) -> PageLink | None:
+        return next((page for page in self.pages if page.current), None)
 
 
 @register.simple_tag(takes_context=True)
 def study_navigation(context: template.Context, project: Project) -> list[GroupLinks]:
-    """The groups with the pages that the user may open; the current page is the one whose URL the request's extends."""
+    """The groups and pages that the user may open, with the current page marked."""
     request = context["request"]
     allowed = [(label, [page for page in pages if has_role(request.role, page.role)]) for label, pages in GROUPS]
-    urls = {page.view: reverse(page.view, args=[project.slug]) for _label, pages in allowed for page in pages}
+    entries = [part for _label, pages in allowed for page in pages for part in (page, *page.parts)]
+    urls = {entry.view: reverse(entry.view, args=[project.slug]) for entry in entries}
     view = request.resolver_match.view_name if request.resolver_match else ""
-    named = [page.view for _label, pages in allowed for page in pages if view in page.also]
+    named = [entry.view for entry in entries if view in entry.also]
     extended = [name for name, url in urls.items() if request.path.startswith(url)]
     here = named[0] if named else max(extended, key=lambda name: len(urls[name]), default="")
-    return [
-        GroupLinks(label, [PageLink(urls[page.view], page.label, page.view == here) for page in pages])
-        for label, pages in allowed
-        if pages
-    ]
+
+    def link(entry: PageEntry) -> PageLink:
+        parts = tuple(map(link, entry.parts))
+        current = "true" if any(part.current for part in parts) else "page" if entry.view == here else ""
+        return PageLink(urls[entry.view], entry.label, current, parts)
+
+    return [GroupLinks(label, list(map(link, pages))) for label, pages in allowed if pages]

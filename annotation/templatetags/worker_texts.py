@@ -18,7 +18,7 @@ LINK_SCHEMES = {"http", "https", "mailto"}
 
 
 class WorkerMarkdown(MarkdownIt):
-    """CommonMark in which a line break stays one. HTML is shown as text; images are not part of it."""
+    """CommonMark that keeps line breaks. HTML is shown as text; images are not supported."""
 
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": False, "breaks": True})
@@ -36,7 +36,7 @@ MARKDOWN = WorkerMarkdown()
 
 
 def render_markdown(text: str, heading: int = 3) -> SafeString:
-    """Render a text to HTML. All its headings get one level, below the page's own: texts are short."""
+    """Render a text to HTML. All headings get the same level, below the page's own, because texts are short."""
     tokens = MARKDOWN.parse(text)
     _adapt(tokens, heading)
     return mark_safe(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))  # noqa: S308, HTML is escaped
@@ -59,5 +59,5 @@ def render_text(text: str, *, plain: bool, heading: int = 3) -> SafeString:
 
 @register.simple_tag
 def worker_text(source: Project | Design, name: str, heading: int = 3) -> SafeString:
-    """Render one of the texts of a project or of a worker's design, such as the instructions."""
+    """Render one of the texts from a project or a worker's design, such as the instructions."""
     return render_text(getattr(source, name), plain=name in source.plain_texts, heading=heading)

@@ -88,7 +88,7 @@ class SetNewPassword(django_views.PasswordResetConfirmView):
             response = super().form_valid(form)
             for name in settings.AFTER_RESET:
                 import_string(name)(self.user)
-        remember_device(self.request, form.user.get_username())  # failed log-ins elsewhere do not lock them out
+        remember_device(self.request, form.user.get_username())  # failed log-ins elsewhere must not lock the user out
         messages.success(self.request, _("Your new password is set. Please log in. Your API tokens were revoked."))
         return response
 

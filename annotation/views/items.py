@@ -1,4 +1,4 @@
-"""Items of a study: list, detail page with history, add, correct, activate and deactivate."""
+"""Pages for a study's items: list, detail page with history, add, correct, activate and deactivate."""
 
 from collections import Counter
 from typing import Any
@@ -122,7 +122,7 @@ def _item_page(request: ResearcherRequest, item: Item, form: ItemCorrectionForm,
 
 
 def _count_judgements(revisions: list[Item]) -> Counter[int]:
-    """Count the judgements of each revision, without retracted ones."""
+    """Count the judgements of each revision, excluding retracted ones."""
     answers = Judgement.objects.answers()
     counts = Counter[int]()
     for side in ("item_lo", "item_hi"):

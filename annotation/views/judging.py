@@ -40,7 +40,7 @@ TRANSLATED = {code for code, _name in settings.LANGUAGES}
 
 
 def in_study_language(view: View) -> View:
-    """Pass the project instead of its slug, and activate the study's language if it is translated."""
+    """Pass the project instead of its slug, and activate the study's language if there is a translation."""
 
     @wraps(view)
     def wrapper(request: HttpRequest, slug: str) -> HttpResponse:
@@ -88,7 +88,7 @@ def workers_only(view: View) -> View:
 @require_safe
 @in_study_language
 def judge(request: HttpRequest, project: Project) -> HttpResponse:
-    """Show the page for the worker's progress: welcome, the current pair, or thank you."""
+    """Show the page that matches the worker's progress: welcome, the current pair, or thank you."""
     try:
         worker, identity = read_arrival(request, project)
     except LinkInvalid as error:
@@ -100,7 +100,7 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
     if project.state != Project.State.OPEN:
         context = participation_context(project, worker)
         context["completes"] = worker and promises_completion(worker)
-        return render(request, "annotation/judging/not_open.html", context)
+        return render(request, "annotation/participation/not_open.html", context)
     if worker is None:
         arrival = sign_identity(project, identity) if identity else ""
         response = _welcome(request, project, JoinForm(project, initial={"arrival": arrival}))
@@ -115,21 +115,21 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
 
 
 def participation_context(project: Project, worker: Worker | None) -> dict[str, Any]:
-    """What pages for a worker show, with the worker's codes."""
+    """Template context for worker pages, including the worker's return code."""
     code = services.get_return_code(worker) if worker else ""
     design = worker.design if worker else Design(project)
     return {"project": project, "worker": worker, "design": design, "return_code": code}
 
 
 def _resume(project: Project, worker: Worker) -> HttpResponse:
-    """Continue where this worker left, at an address without their platform's IDs."""
+    """Redirect a worker to where they left off, at an address without their platform IDs."""
     response = redirect(project.get_judging_url())
     set_worker_cookie(response, worker)
     return response
 
 
 def render_thanks(request: HttpRequest, worker: Worker, task: dict[str, Any]) -> HttpResponse:
-    """The thank-you page, after the closing questions. It has a completion code once the participation has ended."""
+    """Render the closing questions if unanswered, otherwise the thank-you page, with the completion if earned."""
     if worker.closing_at is None and (form := ClosingForm(worker.project)).questions:
         return render_closing(request, worker, form)
     context = {
@@ -138,22 +138,22 @@ def render_thanks(request: HttpRequest, worker: Worker, task: dict[str, Any]) ->
         "completion": earned_completion(worker),
         "completes": worker.ended_at is None and promises_completion(worker),
     }
-    return render(request, "annotation/judging/thanks.html", context)
+    return render(request, "annotation/participation/thanks.html", context)
 
 
 def render_closing(request: HttpRequest, worker: Worker, form: ClosingForm, status: int = 200) -> HttpResponse:
-    """The questions after the last pair."""
+    """Render the questions after the last pair."""
     context = {"project": worker.project, "worker": worker, "form": form}
-    return render(request, "annotation/judging/closing.html", context, status=status)
+    return render(request, "annotation/participation/closing.html", context, status=status)
 
 
 def _welcome(request: HttpRequest, project: Project, form: JoinForm, status: int = 200) -> HttpResponse:
-    """The page before the first pair."""
-    return render(request, "annotation/judging/welcome.html", welcome_context(project, form), status=status)
+    """Render the page before the first pair."""
+    return render(request, "annotation/participation/welcome.html", welcome_context(project, form), status=status)
 
 
 def welcome_context(project: Project, form: JoinForm) -> dict[str, Any]:
-    """What the welcome page shows, with the number of pairs that a worker can really judge."""
+    """Template context for the welcome page, including the number of pairs that a worker can actually judge."""
     return {
         "project": project,
         "form": form,
@@ -189,7 +189,7 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
 
 
 def _is_simulated(request: HttpRequest) -> bool:
-    """Whether the worker declares to be simulated; only a lower status can be claimed."""
+    """Whether the client declares itself a simulated worker, which can only lower its status."""
     return request.POST.get("simulated") == "yes"
 
 

@@ -1,4 +1,4 @@
-"""What a study's service worker gets: its script, and the page that it shows without a connection."""
+"""The script of a study's service worker, and the page that it shows without a connection."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -31,7 +31,7 @@ def offline_page(request: HttpRequest, project: Project) -> HttpResponse:
 @require_safe
 @in_study_language
 def service_worker(request: HttpRequest, project: Project) -> HttpResponse:
-    """The script that shows the study offline. It must lie in the folder of the study's pages, which is its scope."""
+    """The service worker's script. Its URL must be in the same folder as the study's pages, which is its scope."""
     response = render(request, "annotation/judging/service-worker.js", content_type="text/javascript; charset=utf-8")
     response["Cache-Control"] = "no-cache"
     return response

@@ -1,4 +1,4 @@
-"""Workers leave and return: stop and continue, return with a code, a copy of their data, deletion."""
+"""Pages for workers who leave and return: stop, continue, enter a return code, download or delete their data."""
 
 import json
 from functools import wraps
@@ -22,7 +22,7 @@ from annotation.storage import queries
 from annotation.views.judging import View, in_study_language, participation_context
 
 RETURN_WAIT_SECONDS = 900
-TO_DATA = "data"  # value of `to`: after returning, show the worker's data instead of the next pair
+TO_DATA = "data"  # value of the parameter `to`: after returning, show the worker's data instead of the next pair
 
 
 def returned_workers_only(view: View) -> View:
@@ -79,9 +79,9 @@ def return_with_code(request: HttpRequest, project: Project) -> HttpResponse:
             response = redirect("annotation:own_data" if to_data else "annotation:judge", project.slug)
             set_worker_cookie(response, worker)
             return response
-        form.add_error("code", _("This study has no such return code. Please compare it with the one you noted."))
+        form.add_error("code", _("This study has no such return code. Please compare it with the one you wrote down."))
     context = {"project": project, "form": form, "to_data": to_data}
-    return render(request, "annotation/judging/return.html", context, status=422 if form.is_bound else 200)
+    return render(request, "annotation/participation/return.html", context, status=422 if form.is_bound else 200)
 
 
 @never_cache
@@ -89,14 +89,14 @@ def return_with_code(request: HttpRequest, project: Project) -> HttpResponse:
 @in_study_language
 @returned_workers_only
 def own_data(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """What the study stores about the worker."""
+    """Show what the study stores about the worker."""
     return _own_data_page(request, worker, DeleteDataForm())
 
 
 def _own_data_page(request: HttpRequest, worker: Worker, form: DeleteDataForm) -> HttpResponse:
     context = participation_context(worker.project, worker)
     context |= {"form": form, "n_answers": queries.count_judgements(worker)}
-    return render(request, "annotation/judging/own_data.html", context, status=422 if form.is_bound else 200)
+    return render(request, "annotation/participation/own_data.html", context, status=422 if form.is_bound else 200)
 
 
 @never_cache
@@ -104,7 +104,7 @@ def _own_data_page(request: HttpRequest, worker: Worker, form: DeleteDataForm) -
 @in_study_language
 @returned_workers_only
 def own_data_json(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """Everything stored about the worker, as a file."""
+    """Download the worker's participation, questionnaire, platform IDs and answers as JSON."""
     content = json.dumps(copy_of_data(worker), ensure_ascii=False, indent=2).encode()
     return attachment("my-data.json", content, "application/json")
 
@@ -114,14 +114,14 @@ def own_data_json(request: HttpRequest, worker: Worker) -> HttpResponse:
 @in_study_language
 @returned_workers_only
 def own_data_csv(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """The worker's answers as a table."""
+    """Download the worker's answers as CSV."""
     return csv_attachment("my-answers.csv", copy_of_answers(worker), ANSWER_COLUMNS)
 
 
 @require_POST
 @in_study_language
 def delete_own_data(request: HttpRequest, project: Project) -> HttpResponse:
-    """Delete the worker's data and answers once they confirmed it. A repeated request deletes nothing more."""
+    """Delete the worker's data and answers once they have confirmed. A repeated request deletes nothing more."""
     worker = find_cookie_worker(request, project)
     if worker is None:
         return _ask_for_code(project)
@@ -141,8 +141,8 @@ def leave_device(request: HttpRequest, project: Project) -> HttpResponse:
 
 
 def _left(request: HttpRequest, project: Project, worker: Worker | None, deleted: bool) -> HttpResponse:
-    """A page without a worker, which also clears what the browser stored about this one."""
+    """Render the farewell page, which clears what this browser stored about the worker, and delete their cookie."""
     context = {"project": project, "former_worker": worker, "deleted": deleted}
-    response = render(request, "annotation/judging/left.html", context)
+    response = render(request, "annotation/participation/left.html", context)
     delete_worker_cookie(response, project)
     return response

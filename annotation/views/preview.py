@@ -1,4 +1,4 @@
-"""The whole path of a worker, for researchers: a preview that stores nothing, and trial answers that never count."""
+"""A worker's pages as seen by researchers: a preview that stores nothing, and trial answers that never count."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ View = Callable[..., HttpResponse]
 
 @dataclass(frozen=True)
 class Preview:
-    """What pages for workers need to know in a preview: the steps, and where the judging page leads."""
+    """What worker pages need in a preview: the steps, and where the judging page leads."""
 
     steps: list[tuple[str, str, bool]]  # label, address, whether it is the current one
     next: str = ""
-    store: str = ""  # name of the answers on this device
+    store: str = ""  # key under which the browser stores the answers
     arms: list[tuple[str, str, bool]] = field(default_factory=list)  # like the steps
     trial: trials.TrialSummary | None = None
 
@@ -61,7 +61,7 @@ def in_study_language(view: View) -> View:
 
 
 def _read_design(request: ResearcherRequest, project: Project) -> Design:
-    """The design to preview: the first arm, or the one that was asked for."""
+    """The design to preview: the arm named in the query string, otherwise the first arm, or none without arms."""
     arms = {arm.name: arm for arm in project.arms.all()}
     return Design(project, arms.get(request.GET.get("arm", ""), next(iter(arms.values()), None)))
 
@@ -80,7 +80,7 @@ def _preview(design: Design, step: str) -> Preview:
 
 
 def _address(design: Design, view: str) -> str:
-    """The address of a page of the preview, in the same arm."""
+    """The URL of a preview page for the same arm."""
     address = reverse(f"annotation:{view}", args=[design.project.slug])
     return f"{address}?{urlencode({'arm': design.arm.name})}" if design.arm else address
 
@@ -94,58 +94,60 @@ def _render(
 ) -> HttpResponse:
     sample = {"worker": SAMPLE_WORKER, "return_code": SAMPLE_RETURN_CODE}
     context = {**sample, "preview": preview, **context}
-    return render(request, f"annotation/judging/{page}.html", context, status=status)
+    return render(request, f"annotation/{page}.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.VIEWER)
 @in_study_language
 def welcome(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The page before the first pair. Answers are checked as for workers, but not stored."""
+    """Show the page before the first pair. Answers are checked as for workers, but not stored."""
     preview = _preview(_read_design(request, project), "preview")
     form = JoinForm(project, request.POST if request.method == "POST" else None)
     if form.is_valid():
         return redirect(preview.next)
     status = 422 if form.is_bound else 200
-    return _render(request, "welcome", preview, **welcome_context(project, form), status=status)
+    return _render(request, "participation/welcome", preview, **welcome_context(project, form), status=status)
 
 
 @require_safe
 @members_only(Role.VIEWER)
 @in_study_language
 def pairs(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """A few pairs that can be answered and undone; nothing leaves the page."""
+    """Show a few pairs that can be answered and undone; nothing is sent to the server."""
     design = _read_design(request, project)
     preview = _preview(design, "preview_pairs")
     sample = find_sample_pairs(design, SAMPLE_PAIRS)
     if not sample:
-        return _render(request, "not_open", preview, project=project, worker=None)
+        return _render(request, "participation/not_open", preview, project=project, worker=None)
     shown = [pair_payload(number, left, right, project) for number, (left, right) in enumerate(sample)]
     task = {**empty_task(project), "pairs": shown, "total": len(shown)}
-    return _render(request, "judge", preview, project=project, design=design, task=task)
+    return _render(request, "judging/judge", preview, project=project, design=design, task=task)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.VIEWER)
 @in_study_language
 def closing(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The questions after the last pair, if there are any."""
+    """Show the questions after the last pair, if there are any."""
     form = ClosingForm(project, request.POST if request.method == "POST" else None)
     if not form.questions or "skip" in request.POST or form.is_valid():
         return redirect("annotation:preview_thanks", project.slug)
     preview = _preview(_read_design(request, project), "preview_closing")
-    return _render(request, "closing", preview, project=project, form=form, status=422 if form.is_bound else 200)
+    return _render(
+        request, "participation/closing", preview, project=project, form=form, status=422 if form.is_bound else 200
+    )
 
 
 @require_safe
 @members_only(Role.VIEWER)
 @in_study_language
 def thanks(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The thank-you page of a worker who has finished."""
+    """Show the thank-you page as a worker who has finished sees it."""
     total = count_promised_judgements(project)
     task = {"done": total, "total": total, "finished": True}
     preview = _preview(_read_design(request, project), "preview_thanks")
-    return _render(request, "thanks", preview, project=project, task=task)
+    return _render(request, "participation/thanks", preview, project=project, task=task)
 
 
 # Trial answers -------------------------------------------------------------------------------------------------------
@@ -164,10 +166,10 @@ def trial(request: ResearcherRequest, project: Project) -> HttpResponse:
         steps, address, f"concord_trial-{project.slug}-{request.user.pk}", trial=trials.summarise(project, request.user)
     )
     if task["pairs"]:
-        return _render(request, "judge", preview, project=project, design=Design(project), task=task)
+        return _render(request, "judging/judge", preview, project=project, design=Design(project), task=task)
     if not task["done"]:
-        return _render(request, "not_open", preview, project=project, worker=None)
-    return _render(request, "thanks", preview, project=project, task=task)
+        return _render(request, "participation/not_open", preview, project=project, worker=None)
+    return _render(request, "participation/thanks", preview, project=project, task=task)
 
 
 def json_for_members(view: View) -> Callable[..., HttpResponseBase]:
@@ -216,6 +218,6 @@ def trial_retract(request: ResearcherRequest, project: Project) -> JsonResponse:
 @require_POST
 @members_only(Role.ANALYST)
 def trial_restart(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """Delete the user's trial answers and begin again."""
+    """Delete the user's trial answers and start again."""
     trials.delete_trials(project=project, user=request.user)
     return redirect("annotation:trial", project.slug)

@@ -24,7 +24,7 @@ from annotation.models import TwoFactor
 from annotation.services import two_factor
 from annotation.views import ResearcherRequest
 
-PENDING = "two_factor"  # in the session, between password and code
+PENDING = "two_factor"  # session key for the time between password and code
 PENDING_SECONDS = 600
 WAIT_SECONDS = 900
 
@@ -53,7 +53,7 @@ class LogIn(django_views.LoginView):
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def log_in_with_code(request: HttpRequest) -> HttpResponse:
-    """Ask for the code after the password was right."""
+    """Ask for the second factor's code once the password has been accepted."""
     factor = _pending_factor(request)
     if factor is None:
         return redirect("login")
@@ -74,7 +74,7 @@ def log_in_with_code(request: HttpRequest) -> HttpResponse:
 
 
 def _pending_factor(request: HttpRequest) -> TwoFactor | None:
-    """The second factor of the account whose password was entered here, unless that was long ago or has changed."""
+    """The second factor of the account logging in; None if the password was entered too long ago or has changed."""
     pending: dict[str, Any] = request.session.get(PENDING, {})
     if not pending or time.time() - pending["at"] > PENDING_SECONDS:
         return None
@@ -107,7 +107,7 @@ def manage(request: ResearcherRequest) -> HttpResponse:
 
 
 def _act(request: ResearcherRequest, factor: TwoFactor, action: str, code: str) -> HttpResponse | None:
-    """Do what was asked for, if the code is right."""
+    """Confirm, renew or switch off the second factor; None if the code is wrong."""
     if factor.confirmed_at is None:
         codes = two_factor.confirm_setup(factor, code) if action == "confirm" else None
         return None if codes is None else _page(request, factor, CodeForm(), codes=codes)

@@ -1,4 +1,4 @@
-"""Exclude a worker from the model, include them again, and erase them."""
+"""Exclude a worker from the model, include them again, suspend them, or erase them."""
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -50,7 +50,7 @@ def suspend(request: ResearcherRequest, project: Project, code: str) -> HttpResp
 @require_POST
 @members_only(Role.OWNER, archived=True)
 def erase(request: ResearcherRequest, project: Project, code: str) -> HttpResponse:
-    """Erase a worker's personal data and, optionally, exclude their judgements from the model."""
+    """Erase a worker's personal data and, optionally, remove their judgements."""
     worker = get_object_or_404(Worker, project=project, code=code)
     erase_worker(worker=worker, user=request.user, remove_judgements="remove_judgements" in request.POST)
     messages.success(

@@ -1,1 +1,1 @@
-"""Management commands of the modelling app."""
+"""The modelling app's management commands."""

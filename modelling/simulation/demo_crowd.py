@@ -30,11 +30,11 @@ WORKERS_PER_OPINION = 24
 BRIEF_WORKERS, BRIEF_COUNT = 8, 8  # workers who leave early
 BUSY_WORKERS, BUSY_COUNT = 6, 80
 USUAL_COUNT = (36, 45)  # inclusive
-OWN_TASTE_SD = 0.2  # of a worker's weight of an axis around that of the group
-RESIDUAL_SD = 0.3  # of a worker's utility of an argument, unrelated to the axes
+OWN_TASTE_SD = 0.2  # of a worker's weight on an axis around the group's weight
+RESIDUAL_SD = 0.3  # of the part of a worker's utility for an argument that is unrelated to the axes
 TIE_MARGIN = 0.17  # gives about 6% ties
 WORDS_PER_SECOND = 4.0
-PAUSE_SECONDS = 2.5  # besides reading
+PAUSE_SECONDS = 2.5  # per answer, in addition to reading
 PACE_SD = 0.35  # of the logarithm of the response time
 DAYS = 14  # over which the answers are spread
 DAYTIME = (8 * 3600, 21 * 3600)  # seconds after midnight at which workers begin
@@ -52,7 +52,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Truth:
-    """The ground truth of the texts: quality (N,), and position (N, 3) on the axes where people differ."""
+    """The texts' ground truth: quality (N,), and position (N, 3) on the axes on which people differ."""
 
     quality: Floats
     positions: Floats

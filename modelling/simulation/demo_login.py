@@ -18,7 +18,7 @@ PARTS, PART_LENGTH = 4, 4  # 79 bits, and still easy to type
 
 @dataclass(frozen=True)
 class LogIn:
-    """The researcher, and the password if it is still the generated one."""
+    """The demo's researcher, and the password if it is still the generated one."""
 
     user: User
     password: str | None = field(repr=False)
@@ -29,7 +29,7 @@ def password_file() -> Path:
 
 
 def get_or_create_login() -> LogIn:
-    """The demo's researcher, created if missing. A password that was changed later is not known."""
+    """Return the demo's researcher, created if missing, and the password unless it has been changed since."""
     user = User.objects.filter(username=USERNAME).first()
     if user is None:
         password = _read() or _write(_new_password())

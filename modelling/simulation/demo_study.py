@@ -27,7 +27,7 @@ from modelling.simulation.demo_crowd import (
 
 SLUG = "demo"
 SEED = 20
-PLATFORM = "simulated"  # of the workers' platform identities
+PLATFORM = "simulated"  # the platform in the workers' platform identities
 CHOICES = {1.0: "left", 0.5: "tie", 0.0: "right"}
 WORKERS_PER_PAIR = 50  # so that visitors do not run out of pairs
 
@@ -80,7 +80,7 @@ def load_demo(owner: User) -> Project:
 
 
 def count(project: Project) -> Counts:
-    """The size of the study, including judgements of visitors."""
+    """Count the demo study's rows, including visitors' judgements."""
     items = Item.objects.filter(project=project, active=True)
     return Counts(
         debates=items.order_by().values("group").distinct().count(),
@@ -114,7 +114,7 @@ def _create(owner: User) -> Project:
 
 
 def _finish_workers(workers: Sequence[Worker], judgements: Sequence[Judgement]) -> None:
-    """Set the workers to finished; they joined when they began to read their first pair."""
+    """Mark the workers as finished, and as joined when they began to read their first pair."""
     for judgement in reversed(judgements):
         judgement.worker.joined_at = judgement.created_at - timedelta(milliseconds=judgement.response_ms or 0)
     for worker in workers:

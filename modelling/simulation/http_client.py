@@ -1,6 +1,6 @@
-"""HTTP clients of simulated workers: a server on this machine (or another, if allowed), or this process itself.
+"""HTTP clients for simulated workers: of a server on this machine (or another, if allowed), or of this process itself.
 
-Only commands and drills use this module. A test checks that no page imports it, so that no request can make the
+Only commands and drills use this module. A test checks that no page imports it, so that no request can make this
 server call another one.
 """
 
@@ -24,7 +24,7 @@ CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
 class AddressError(ValueError):
-    """The URL is not valid or leads to another machine."""
+    """The URL is invalid or points to another machine."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def cookie_header(cookies: Mapping[str, str]) -> str:
 
 
 def check_url(url: str, *, anywhere: bool = False) -> str:
-    """The origin of a server's URL; AddressError for another machine, unless `anywhere`."""
+    """Return the origin of a server's URL; raise AddressError for another machine, unless `anywhere` is set."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port

@@ -46,7 +46,7 @@ class HttpWorker:
         self.client.close()
 
     def request_with_retry(self, method: str, path: str, body: bytes = b"", content_type: str = "") -> Response:
-        """Repeat the request until the response is final, or patience ends."""
+        """Repeat the request until the response is final; raise SimulationError after `patience` seconds."""
         for attempt in self.attempts():
             try:
                 response = self.request(method, path, body, content_type)
@@ -100,7 +100,7 @@ class HttpWorker:
         return response
 
     def send_until_answered(self, answer: dict[str, Any]) -> Response:
-        """Send the same UUID and payload until the server responds."""
+        """Send the same UUID and payload until the response is final; raise SimulationError after `patience`."""
         for attempt in self.attempts():
             response = self.send(answer)
             if response is not None and is_final(response):
@@ -127,13 +127,13 @@ class Attempt:
         self.pause = pause
 
     def wait_for(self, response: Response | None) -> None:
-        """Respect Retry-After."""
+        """Lengthen the pause if the response has a Retry-After header."""
         if response is not None:
             self.pause = max(self.pause, response.retry_after)
 
 
 def retries(seconds: float, first: float, longest: float) -> Iterator[Attempt]:
-    """Attempts with a growing pause between them, for this many seconds."""
+    """Yield attempts for this many seconds, with growing pauses between them."""
     pause, began = first, time.monotonic()
     while time.monotonic() - began < seconds:
         attempt = Attempt(pause)

@@ -1,4 +1,4 @@
-"""Simulated workers. They are marked as simulated, and differ in taste, noise, ties and carelessness.
+"""Simulated workers, marked as such, who differ in taste, noise, ties and carelessness.
 
 A simulated worker sees what a browser shows: two texts. Every word has a quality that counts for everyone, and a
 position on a few taste dimensions that workers weigh differently; the utility of a text is the sum over its words. So
@@ -30,7 +30,7 @@ ReportProgress = Callable[..., None]
 
 WORD = re.compile(r"\w+")
 ATTENTIVE, RANDOM, LEFT = "attentive", "random", "always left"
-UTILITY_VARIANCE = 2.0  # of one text for one worker: 1 for quality, 1 for all tastes together
+UTILITY_VARIANCE = 2.0  # of a text's utility for one worker: 1 for quality, 1 for all tastes together
 DONE, NO_PAIRS, NO_TIME, REFUSED = "done", "no pairs are left", "the time is up", "the server refuses"
 PATIENCE = 20.0  # seconds to wait for a server that does not respond
 
@@ -96,7 +96,7 @@ def build_crowd(parameters: CrowdParameters, workers: int) -> list[SimulatedWork
 
 @dataclass(frozen=True)
 class SentAnswer:
-    """An answer and the status of the response: one line of the ledger file."""
+    """An answer and its response status: one line of the ledger file."""
 
     uuid: str
     worker: int
@@ -140,7 +140,7 @@ class CrowdRun:
         return NO_PAIRS
 
     def _take_turns(self) -> Iterator[tuple[int, HttpWorker]]:
-        """Each worker in turn, with a pair to judge, until none of them has a pair left."""
+        """Yield each worker in turn, joined and with a pair to judge, until no worker has a pair left."""
         active = {
             number: HttpWorker(self.open_client(), self.slug, patience=PATIENCE, simulated=True)
             for number in range(len(self.crowd))

@@ -122,7 +122,7 @@ def _decoding_error(error: UnicodeDecodeError, line: int, encoding: str) -> NotD
 
 
 def _fallback_encoding(file: BinaryIO, error: NotDecodable) -> str:
-    """Return Windows-1252 if the file can be in that encoding; raise `error` for damaged UTF-8 and UTF-16."""
+    """Return Windows-1252 if the file could be in that encoding; raise `error` for damaged UTF-8 or UTF-16."""
     file.seek(0)
     content = file.read()
     text = content.decode("utf-8", "surrogateescape")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from annotation.importing.problems import ImportFileError, Problem, quote
 
 OPENING = ("{", "[")
-NESTED = {"features": "feature:", "metadata": ""}  # nested objects that become columns, and the prefix of their names
+NESTED = {"features": "feature:", "metadata": ""}  # nested objects that become columns, and their column prefix
 EXPORT_START = '"rows":['  # the end of the first line of a table exported by Concord
 
 Row = tuple[int, list[str]]

@@ -1,4 +1,4 @@
-"""Parse CSV, TSV, JSON or an Excel workbook into a header and rows; `columns` says what the columns are used as."""
+"""Parse CSV, TSV, JSON or an Excel workbook into a header and rows; `columns` determines how the columns are used."""
 
 import csv
 import unicodedata
@@ -17,7 +17,7 @@ from annotation.importing.file_formats.workbooks import MAX_COLUMNS, is_workbook
 from annotation.importing.problems import FileTooLarge, ImportFileError, Problem, ProblemList, quote
 
 MAX_COLUMN_NAME = 200
-# The csv module's default limit (131,072) would stop at a long cell before its column is known. The limit belongs to
+# The csv module's default limit (131,072) would reject a long cell before its column is known. The limit applies to
 # the whole process, so it is raised once: raising and restoring it for each file would race between threads.
 MAX_CELL = 1_000_000
 csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))

@@ -40,12 +40,12 @@ def workbook_records(path: Path, notes: list[str]) -> Iterator[Row]:
     _check_archive(path)
     try:
         yield from _records(path, notes)
-    except UNREADABLE:  # openpyxl lets the exceptions of its parsers through
+    except UNREADABLE:  # openpyxl does not wrap its parsers' exceptions
         raise ImportFileError(_("The Excel workbook is damaged or protected and cannot be read.")) from None
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse other zip archives, and archives that would fill the memory."""
+    """Refuse zip archives that are not workbooks, or that would exhaust memory when unpacked."""
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
@@ -60,13 +60,13 @@ def _check_archive(path: Path) -> None:
 
 
 def _records(path: Path, notes: list[str]) -> Iterator[Row]:
-    from openpyxl import load_workbook  # loads numpy, which judging pages do without
+    from openpyxl import load_workbook  # imported here because it loads numpy, which judging pages do not need
 
-    with path.open("rb") as file:  # a file, because openpyxl refuses paths without a known ending
+    with path.open("rb") as file:  # a file object, because openpyxl refuses paths without a known extension
         workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sheet = workbook.worksheets[0]
         _add_notes(notes, sheet.title, len(workbook.worksheets))
-        sheet.reset_dimensions()  # the file's own statement may be wrong
+        sheet.reset_dimensions()  # the dimensions stored in the file may be wrong
         width = 0
         for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
             if number > settings.IMPORT_MAX_ROWS + MAX_COLUMNS:  # blank rows count too
@@ -92,7 +92,7 @@ def _used_width(cells: list[str]) -> int:
 
 
 def _cell_text(value: Any) -> str:
-    """Write a cell as a CSV file would have it: 15 instead of 15.0, times in ISO 8601."""
+    """Format a cell as it would appear in a CSV file: 15 instead of 15.0, times in ISO 8601."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Erase workers' data where the retention period has passed. The updater does the same once an hour."""
+"""Erase workers' data in projects whose retention period has passed. The updater does the same once an hour."""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""Import items from a CSV file, or from items.csv in a folder."""
+"""Import items from a CSV, TSV, JSON or Excel file, or from items.csv in a folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Import judgements from a CSV file, or from judgements.csv in a folder."""
+"""Import judgements from a CSV, TSV, JSON or Excel file, or from judgements.csv in a folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Django's migrate, which refuses to go back: undoing a migration would delete answers."""
+"""Django's migrate, except that it refuses to undo migrations, which would delete answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Remove the second factor of an account whose owner has lost phone and recovery codes."""
+"""Remove the second factor from an account whose owner has lost their phone and recovery codes."""
 
 from typing import Any
 

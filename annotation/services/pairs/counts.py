@@ -1,4 +1,4 @@
-"""How many pairs a study's items form, and how many judgements a worker can give."""
+"""How many pairs a study's items form, and how many judgements a worker can make."""
 
 from dataclasses import dataclass
 
@@ -30,10 +30,10 @@ def count_possible_pairs(project: Project) -> PossiblePairs:
 
 
 def possible_judgements(project: Project, n_pairs: int) -> int:
-    """How many judgements a worker can make: the quota, or fewer if all pairs and planned repeats are fewer."""
+    """How many judgements a worker can make: the quota, or fewer if there are not enough pairs and planned repeats."""
     return min(project.judgements_per_worker, n_pairs + n_pairs * project.repeat_share // 100)
 
 
 def count_promised_judgements(project: Project) -> int:
-    """The number that the welcome page tells; with arms, that of the arm with the fewest pairs."""
+    """The number of judgements shown on the welcome page; with arms, that of the arm with the fewest pairs."""
     return possible_judgements(project, count_possible_pairs(project).fewest) or project.judgements_per_worker

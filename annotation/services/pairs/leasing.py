@@ -1,6 +1,6 @@
 """Lease pairs to workers: a few at a time, for a limited time, to at most `redundancy` workers.
 
-Each worker that a pair may be issued to takes a numbered slot, and a unique constraint guards the slots: when two
+Each lease takes one of its pair's numbered slots, and a unique constraint guards the slots: when two
 requests want the last one, one insert succeeds and the other request selects again.
 """
 
@@ -17,15 +17,15 @@ from annotation.services.pairs.selection import PairSelector, Selection
 from annotation.storage import queries
 from annotation.storage.write_lock import serialise_writes
 
-REFILL = 3  # leases that are added at once
-USUAL_AHEAD = 5  # pairs that a worker may hold whatever is left for others
-FREE_SHARE = 10  # with more pairs, a worker holds at most one of this many free slots
+REFILL = 3  # leases added at a time
+USUAL_AHEAD = 5  # pairs that a worker may always hold, however few are left for others
+FREE_SHARE = 10  # a worker may hold one in this many free slots, if that is more
 
 
 def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list[Assignment]:
-    """The pairs leased to this worker, the next one first; empty when no work is left.
+    """Return the pairs leased to this worker, next one first; empty when no work is left.
 
-    Leases are topped up several at once, when few are left: one commit for three answers instead of one for each.
+    Leases are topped up several at a time when few are left: one commit for three answers instead of one for each.
     """
     project = worker.project
     if worker.suspended or worker.state != Worker.State.ACTIVE or project.state != Project.State.OPEN:
@@ -48,7 +48,7 @@ def _open_leases(worker: Worker) -> list[Assignment]:
 
 
 def _renew(leases: list[Assignment], project: Project, now: datetime) -> list[Assignment]:
-    """Extend the expired leases that still have their slot; close those that can no longer be shown."""
+    """Extend expired leases; close those that lost their slot or have an inactive item. Return the open ones."""
     kept = []
     for lease in leases:
         lost = lease.slot is None and lease.purpose == Assignment.Purpose.NORMAL
@@ -107,7 +107,7 @@ def _issue(worker: Worker, selections: list[Selection]) -> None:
 
 
 def add_load(pairs: Iterable[tuple[int, int]], change: int = 1) -> None:
-    """Update each item's count of how often it was issued, or judged without being issued."""
+    """Change the items' loads: how often each was issued, or judged without being issued."""
     counts = Counter(item for pair in pairs for item in pair)
     # In key order: two transactions that touch the same items wait for each other and never deadlock.
     rows = [(change * count, item) for item, count in sorted(counts.items())]
@@ -125,7 +125,7 @@ def _free_expired(project: Project, now: datetime) -> None:
 
 
 def expire_leases(worker: Worker) -> None:
-    """Let the worker's leases expire now: others may get the pairs; until then they are still this worker's."""
+    """Expire the worker's leases now; the pairs stay theirs until another worker needs them."""
     now = timezone.now()
     Assignment.objects.filter(worker=worker, closed_at=None, issued_at__lt=now).update(expires_at=now)
 

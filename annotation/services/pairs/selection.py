@@ -1,9 +1,9 @@
 """Pair selection: which items can be paired, and which pair a worker gets next.
 
-The next pair is a planned repeat, a suggestion of the model, or a pair chosen by chance: one of the least judged pairs,
-or, beside suggestions, any pair, because how often an item was suggested depends on the answers. Each selection records
-its policy and its propensity (the probability with which the policy chose the pair). For variety, items that the worker
-has just seen rest, as long as the study has enough others.
+The next pair is a planned repeat, a model suggestion, or a random pair: one of the least judged pairs if the study has
+no suggestions, otherwise any pair, because how often an item is suggested depends on the answers. Each selection
+records its policy and its propensity (the probability with which the policy chose the pair). For variety, items that
+the worker has just seen are avoided ("rest"), as long as the study has enough others.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ from annotation.storage import queries
 from annotation.storage.queries import IssuedPair
 
 QUICK_TRIES = 3
-SUGGESTION_TRIES = 1000  # suggestions among which a worker's next one is looked for
+SUGGESTION_TRIES = 1000  # suggestions searched for a worker's next pair
 SUGGESTION_BATCH = 500  # rows per INSERT
-SAMPLED_ITEMS = 100  # from which a preview takes its pairs
+SAMPLED_ITEMS = 100  # items from which a preview takes its pairs
 REPEAT_AFTER = 5  # judgements between a pair and its planned repeat
 # An item appears in at most MAX_APPEARANCES of VARIETY_WINDOW consecutive pairs of a worker.
 VARIETY_WINDOW = 10
@@ -37,7 +37,7 @@ MAX_APPEARANCES = 3
 # Policies, as stored with each assignment.
 SUGGESTED, RANDOM, LEAST_JUDGED = "suggested", "random", "least-judged"
 
-Selection = dict[str, Any]  # the fields of an Assignment that pair selection decides
+Selection = dict[str, Any]  # the Assignment fields that pair selection sets
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class PairSelector:
         self.recent = queries.latest_pairs(worker, VARIETY_WINDOW - 1)
         self.imported = queries.imported_pairs(worker)
         self.selected: list[IssuedPair] = []
-        self.exhausted = False  # whether a search of every pair found none
+        self.exhausted = False  # whether an exhaustive search found no pair
         self.members: dict[str, list[int]] = {}
         for pk, group in self.group.items():
             self.members.setdefault(group, []).append(pk)
 
     def select(self) -> Selection | None:
-        """The next pair and why it was chosen; None when no pair is left. Nothing is stored."""
+        """Select the next pair and record why; None when no pair is left. Nothing is stored."""
         selection = self._select()
         if selection is not None:
             pair = (selection["item_lo_id"], selection["item_hi_id"])
@@ -112,14 +112,14 @@ class PairSelector:
         return {**self._in_free_slot(pair.lo, pair.hi), "policy": policy, "propensity": pair.propensity}
 
     def count_free_slots(self) -> int:
-        """About how often pairs can still be issued to workers with this design."""
+        """Estimate how many more times pairs can be issued to workers with this design."""
         n_pairs = sum(len(members) * (len(members) - 1) // 2 for members in self.members.values())
         return n_pairs * self.project.redundancy - sum(self.load.values()) // 2
 
     def _resting(self) -> list[frozenset[int]]:
-        """The items not to show next: first by the whole rule of variety, then less strictly, then none.
+        """Sets of items not to show next, to try in order: by the full variety rule, by a weaker one, and none.
 
-        A step that leaves no two items of one group is left out: the study is too small for it.
+        A set that would leave no group with two items is left out: the study is too small for it.
         """
         last = frozenset(item for pair in self.recent[:1] for item in pair)
         counts = Counter(item for pair in self.recent for item in pair)
@@ -135,7 +135,7 @@ class PairSelector:
         return percent > 0 and self.rng.random() < percent / 100
 
     def _in_free_slot(self, lo: int, hi: int) -> Selection:
-        """The pair in its lowest free slot, with a random item on the left."""
+        """Place the pair in its lowest free slot, with a random item on the left."""
         issued = [*queries.issued_pair(lo, hi), *self.selected]
         slots = {slot for one, other, slot, _worker in issued if (one, other) == (lo, hi)}
         slot = next((slot for slot in self.design.slots if slot not in slots), None)
@@ -163,7 +163,7 @@ class PairSelector:
         return [row for row in rows if row[1] in self.group and self.group[row[1]] == self.group.get(row[2])]
 
     def _suggested(self) -> Selection | None:
-        """The first suggestion with a free slot whose items do not rest."""
+        """The first suggestion with a free slot and without a resting item."""
         resting, tried = self._resting()[0], 0
         for pk, lo, hi in self._suggestions:
             if lo in resting or hi in resting or self._is_selected(lo, hi) or (lo, hi) in self.imported:
@@ -190,7 +190,7 @@ class PairSelector:
         return next((pair for pair in found if pair is not None), None)
 
     def _sample_pair(self, *, least_judged: bool) -> Pair | None:
-        """A random item with a random partner, of all items or of the least judged; None if a few tries found none."""
+        """A random pair, from all items or from the least judged; None if a few tries found none."""
         resting = self._resting()[0]
 
         def choose_from(items: list[int]) -> list[int]:
@@ -214,7 +214,7 @@ class PairSelector:
         ]
 
     def _excluded(self, issued: list[IssuedPair]) -> dict[int, set[int]]:
-        """For each item, its partners in pairs that this worker has had or that have no free slot."""
+        """For each item, the partners it cannot get: the worker has had the pair, or it has no free slot."""
         taken, own = Counter[tuple[int, int]](), set(self.imported)
         for lo, hi, slot, worker in [*issued, *self.selected]:
             taken[lo, hi] += self.design.contains(slot)
@@ -228,7 +228,7 @@ class PairSelector:
 
 
 def sample_pair(firsts: list[int], partners: Callable[[int], list[int]], rng: Random, tries: int) -> Pair | None:
-    """A random item of `firsts` with a random partner; None if `tries` items had no partner."""
+    """A random item from `firsts` with a random partner; None if `tries` items had no partner."""
     for first in rng.sample(firsts, min(tries, len(firsts))):
         seconds = partners(first)
         if not seconds:
@@ -242,7 +242,7 @@ def sample_pair(firsts: list[int], partners: Callable[[int], list[int]], rng: Ra
 
 
 def search_pair(candidates: list[Candidate], rng: Random) -> Pair | None:
-    """One of the least judged items with one of its least judged partners; None if no pair is left."""
+    """Pair one of the least judged items with one of its least judged partners; None if no pair is left."""
     groups: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.group, []).append(candidate)
@@ -286,7 +286,7 @@ def _items_with_loads(design: Design) -> list[tuple[int, str, int]]:
 
 
 def find_sample_pairs(design: Design, limit: int) -> list[tuple[Item, Item]]:
-    """Up to `limit` pairs that workers could get, the same at every call; of several groups, alternately."""
+    """Up to `limit` pairs that workers could get, the same on every call, alternating between groups."""
     items = design.items
     if design.pairs == Project.Pairs.WITHIN_GROUP:
         pairable = items.values("group").annotate(n=Count("pk")).filter(n__gte=2).order_by()

@@ -1,4 +1,4 @@
-"""Arms: assign each new worker to one, and change what the arms are."""
+"""Arms: assign each new worker to one, and change a study's arms."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,7 @@ class ArmInUse(RequestError):
 
 
 def choose_arm(project: Project, code: str) -> Arm | None:
-    """The arm of a worker who joins in this transaction: the one with the fewest completed and active workers.
+    """Choose the arm for a worker who joins in this transaction: the one with the fewest completed and active workers.
 
     The lock makes parallel joins wait for each other's commit. Ties are decided by a hash of the worker's code, which
     is random, so that anyone who has the exports can repeat the assignment.
@@ -47,7 +47,7 @@ def tie_break(arm: str, code: str) -> str:
 
 
 def count_present(project: Project, now: datetime, *, simulated: bool = False) -> dict[int, int]:
-    """The number of completed and active workers of each arm; simulated workers and people are balanced apart.
+    """Count each arm's completed and active workers; simulated workers and people are balanced separately.
 
     Workers who declined, failed, stopped or returned the task do not count, nor do those who have been away for a
     while: their places are filled again.
@@ -61,7 +61,7 @@ def count_present(project: Project, now: datetime, *, simulated: bool = False) -
 
 @dataclass(frozen=True)
 class ArmSummary:
-    """How many workers an arm has, without simulated ones; `present` are those that the assignment counts."""
+    """An arm's worker counts, without simulated workers; `present` is the number that the assignment balances."""
 
     name: str
     assigned: int
@@ -94,7 +94,7 @@ def summarise_arms(project: Project) -> list[ArmSummary]:
 
 @transaction.atomic
 def change_arms(*, project: Project, user: User | None, arms: list[Arm]) -> None:
-    """Make these the arms of the study: change those that have a number, add those without, remove the others."""
+    """Replace the study's arms: change those that have a number, add those without, remove the others."""
     queries.lock_project(project)
     old, stored = describe_arms(project), Arm.objects.filter(project=project)
     removed = stored.exclude(number__in=[arm.number for arm in arms if arm.number])
@@ -102,7 +102,7 @@ def change_arms(*, project: Project, user: User | None, arms: list[Arm]) -> None
         raise ArmInUse
     removed.delete()
     used = max([0, *stored.values_list("number", flat=True), *(arm.number or 0 for arm in arms)])
-    # Names first to unused ones, so that two arms can swap theirs.
+    # Give the arms temporary unused names first, so that two arms can swap names.
     for number in stored.values_list("number", flat=True):
         stored.filter(number=number).update(name=f"{number} ")
     for arm in arms:

@@ -41,7 +41,7 @@ def _salt(project: Project) -> str:
 
 
 def find_arrived(project: Project, identity: Identity) -> Worker | None:
-    """The worker who arrived with this identity before; their latest session is stored."""
+    """Find the worker who arrived with this identity before, and store their latest session."""
     known = PlatformIdentity.objects.filter(
         project=project, platform=identity.platform, external_id=identity.external_id
     )
@@ -58,7 +58,7 @@ def find_arrived(project: Project, identity: Identity) -> Worker | None:
 
 
 def _reopen(worker: Worker) -> None:
-    """Let a worker who had returned the task continue in a new session."""
+    """Let a worker who returned the task continue in a new session."""
     worker.state, worker.outcome, worker.ended_at = Worker.State.ACTIVE, "", None
     worker.save(update_fields=["state", "outcome", "ended_at"])
 
@@ -86,6 +86,15 @@ def count_arrival(project: Project) -> None:
 
 def warn_about_placeholders(recruitment: Recruitment) -> None:
     """Note that a worker arrived with unreplaced placeholders, so that the recruitment page warns its owner."""
+    _note_time(recruitment, "unreplaced_at")
+
+
+def warn_about_signature(recruitment: Recruitment) -> None:
+    """Note that a worker arrived with a link that the stored keys do not verify: Prolific may have changed its keys."""
+    _note_time(recruitment, "unverified_at")
+
+
+def _note_time(recruitment: Recruitment, field: str) -> None:
     now = timezone.now()
-    due = Q(unreplaced_at=None) | Q(unreplaced_at__lt=now - WARNING_INTERVAL)
-    Recruitment.objects.filter(due, pk=recruitment.pk).update(unreplaced_at=now)
+    due = Q(**{field: None}) | Q(**{f"{field}__lt": now - WARNING_INTERVAL})
+    Recruitment.objects.filter(due, pk=recruitment.pk).update(**{field: now})

@@ -18,13 +18,13 @@ from django.utils.translation import gettext as _
 from annotation.exceptions import BUTTONS
 from annotation.models import Preparation, Project, Worker, WorkerCheck
 
-FAILURES = 2  # failed attention checks from which the outcome is “failed checks”
+FAILURES = 2  # failed attention checks that lead to the outcome “failed checks”
 ATTENTION, GOLD = WorkerCheck.Kind.ATTENTION, WorkerCheck.Kind.GOLD
 rng = SystemRandom()
 
 
 def check_positions(quota: int, checks: int) -> list[int]:
-    """After how many judgements each check comes: evenly spread, not at the start or the end."""
+    """The number of judgements before each check: evenly spread, not at the start or the end."""
     return [max(1, round(quota * number / (checks + 1))) for number in range(1, checks + 1)]
 
 
@@ -33,7 +33,7 @@ def has_checks(project: Project) -> bool:
 
 
 def add_check(task: dict[str, Any], worker: Worker) -> dict[str, Any]:
-    """Put a check that is due before the worker's next pair.
+    """Insert a check before the worker's next pair if one is due.
 
     The page shows pairs ahead, so a check that is due near the end may come after the last pair.
     """
@@ -43,7 +43,7 @@ def add_check(task: dict[str, Any], worker: Worker) -> dict[str, Any]:
 
 
 def _goes_on(task: dict[str, Any], worker: Worker) -> bool:
-    """Whether the worker has pairs, or has judged all of them and not ended yet."""
+    """Whether the worker has pairs left, or has judged all of them but not ended the participation."""
     return bool(task["pairs"]) or (task["done"] >= task["total"] and worker.ended_at is None)
 
 
@@ -63,7 +63,7 @@ def _due_check(worker: Worker, done: int) -> WorkerCheck | None:
 
 
 def _create(worker: Worker, earlier: list[WorkerCheck]) -> WorkerCheck | None:
-    """Store the worker's next check; None if the gold pairs were removed meanwhile."""
+    """Store the worker's next check; None if the gold pairs have been removed in the meantime."""
     pair = _next_pair(worker, earlier)
     if pair is None:
         return None
@@ -76,7 +76,7 @@ def _create(worker: Worker, earlier: list[WorkerCheck]) -> WorkerCheck | None:
 
 
 def _next_pair(worker: Worker, earlier: list[WorkerCheck]) -> dict[str, str] | None:
-    """The gold pair of the worker's next check; empty for an attention check.
+    """The gold pair for the worker's next check; empty for an attention check.
 
     The worker's code decides which gold pairs they get and in which order the checks come.
     """
@@ -112,7 +112,7 @@ def record_check(*, worker: Worker, assignment: uuids.UUID, choice: str) -> bool
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a worker answered their checks. `flagged` is what the rule for gold pairs says."""
+    """A worker's check results. `flagged` is the result of the rule for gold pairs."""
 
     attention: int = 0
     attention_failed: int = 0
@@ -127,7 +127,7 @@ class CheckResult:
 
 
 def list_results(project: Project, **conditions: Any) -> dict[int, CheckResult]:
-    """The results of each worker with answered checks, by their primary key."""
+    """The results of each worker who has answered checks, keyed by primary key."""
     limit = Preparation.objects.filter(project=project).values_list("gold_limit", flat=True).first() or 0
     answered = WorkerCheck.objects.filter(project=project, answered_at__isnull=False, **conditions)
     counts: dict[int, dict[str, int]] = {}
@@ -152,7 +152,7 @@ def get_result(worker: Worker) -> CheckResult:
 
 
 def has_failed(worker: Worker) -> bool:
-    """Whether the checks give a worker who has answered everything the outcome “failed checks”."""
+    """Whether a worker who has answered everything ends with the outcome “failed checks”."""
     result = get_result(worker)
     rules = Preparation.objects.filter(project=worker.project).values_list("gold_consequence", flat=True)
     return result.attention_over or (result.flagged and rules.first() == Preparation.Consequence.FAILED_CHECKS)

@@ -15,7 +15,7 @@ from annotation.services.participation.arms import choose_arm
 from annotation.services.participation.quotas import find_quota
 
 GROUP_LENGTH = 5  # characters of a return code between two hyphens
-Answers = dict[str, Any]  # to the questionnaire, by the names of the questions
+Answers = dict[str, Any]  # answers to the questionnaire, keyed by question name
 
 
 @transaction.atomic
@@ -39,9 +39,9 @@ def enrol(
 
 
 def enrol_once(*, project: Project, code: str, traits: Answers | None = None, answers: Answers | None = None) -> Worker:
-    """Create a worker with this code, or return the one who has it.
+    """Create a worker with this code, or return the existing one.
 
-    The code of an erased worker is not used again: that browser gets a new code.
+    An erased worker's code is not reused: that browser gets a new code.
     """
     try:
         with transaction.atomic():
@@ -65,7 +65,7 @@ def _create_worker(project: Project, code: str, traits: Answers | None, answers:
 
 
 def get_return_code(worker: Worker) -> str:
-    """The secret code with which this worker can return on another device, in groups for reading.
+    """The secret code that lets this worker return on another device, hyphenated for readability.
 
     Derived from the server's secret key, so that pages can show it at any time while the database has only a digest.
     The digest is renewed if the worker joined before there were return codes or the key has changed.
@@ -88,7 +88,7 @@ def digest_return_code(typed: str) -> str:
 
 
 def find_returning_worker(*, project: Project, digest: str) -> Worker | None:
-    """The worker with this digest of a return code; None also for an erased worker.
+    """The worker whose return code has this digest; None if there is none or the worker was erased.
 
     The lookup compares digests of random codes, so its duration says nothing about how close a guess was.
     """

@@ -1,4 +1,4 @@
-"""The end of a participation: one outcome per worker, set once, and the completion that it earns."""
+"""The end of a participation: one outcome per worker, set once, and the completion it entitles them to."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def end_by_hand(*, worker: Worker, user: User, outcome: str) -> Worker:
 
 
 def set_outcome(worker: Worker, outcome: str = "", *, has_pairs: bool = False) -> Worker:
-    """Set the outcome inside a transaction, while the event log is locked: an answer comes before it or after it."""
+    """Set the outcome once and free the worker's pairs. Call in a transaction: it locks the log against new answers."""
     event_log.lock(worker.project_id)
     stored = Worker.objects.select_related("project").get(pk=worker.pk)
     if stored.ended_at or stored.state == Worker.State.WITHDRAWN:
@@ -71,7 +71,7 @@ def _outcome_of(worker: Worker, has_pairs: bool) -> str:
 
 
 def store_closing_answers(*, worker: Worker, answers: dict[str, Any]) -> None:
-    """Add the answers after the last pair, possibly none. Nothing is stored of a worker who was erased meanwhile."""
+    """Store the closing answers, possibly none; nothing is stored for a worker who was erased in the meantime."""
     current = Worker.objects.filter(pk=worker.pk).exclude(state=Worker.State.WITHDRAWN)
     current.update(answers={**worker.answers, **answers}, closing_at=timezone.now())
 
@@ -86,7 +86,7 @@ def get_completion(project: Project, outcome: str, identity: Identity | None = N
 
 
 def earned_completion(worker: Worker) -> Completion | None:
-    """The completion of a worker whose participation has ended; None before, however many answers they gave."""
+    """The completion for a worker whose participation has ended; None before that, however many answers they gave."""
     if worker.ended_at is None:
         return None
     return get_completion(worker.project, worker.outcome, stored_identity(worker))
@@ -100,6 +100,6 @@ def stored_identity(worker: Worker) -> Identity | None:
 
 
 def promises_completion(worker: Worker) -> bool:
-    """Whether the worker should press Finish: they get a code or a link for it."""
+    """Whether the worker should press Finish, because they will get a code or a link."""
     recruitment = get_recruitment(worker.project)
     return bool(recruitment.platform or recruitment.codes)

@@ -19,7 +19,7 @@ SETTINGS = (
     "gold_checks", "answers_wanted", "questionnaire",
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension", "gold", "gold_limit", "gold_consequence")
-ARMS = "arms"
+ARMS, SIMULATION = "arms", "simulation"
 
 
 def get_passport(project: Project) -> StudyPassport:
@@ -32,11 +32,13 @@ def plan_of(project: Project) -> dict[str, Any]:
     preparation = Preparation.objects.filter(project=project).first() or Preparation(project=project)
     items = Item.objects.filter(project=project, active=True).order_by("key", "revision")
     rows = list(items.values_list("key", "revision", "text", "group"))
+    simulation = {SIMULATION: passport.simulation} if passport.simulation else {}
     return {
         **{name: getattr(project, name) for name in SETTINGS},
         **{name: getattr(preparation, name) for name in PREPARATION},
         **{name: getattr(passport, name) for name in RULES},
         ARMS: describe_arms(project),
+        **simulation,
         "n_items": len(rows),
         "items_sha256": digest_of(rows),
     }
@@ -58,13 +60,13 @@ def freeze(project: Project) -> None:
 
 
 def is_intact(content: dict[str, Any], frozen_at: str, digest: str) -> bool:
-    """Whether the digest belongs to this content and time."""
+    """Whether the digest matches the passport's content and time."""
     return digest_of([content, frozen_at]) == digest
 
 
 @dataclass(frozen=True)
 class PlanChange:
-    """A change of the plan after it was frozen; old and new value, if they were recorded."""
+    """A change to the plan after it was frozen, with the old and new values."""
 
     at: datetime
     by: str
@@ -74,7 +76,7 @@ class PlanChange:
 
 
 def list_changes(passport: StudyPassport, until: datetime | None = None) -> list[PlanChange]:
-    """The changes of the frozen plan in order of time, from the audit."""
+    """The changes to the frozen plan in chronological order, from the audit log."""
     if passport.frozen_at is None:
         return []
     entries = AuditEntry.objects.filter(project=passport.project, at__gt=passport.frozen_at).select_related("user")
@@ -84,14 +86,14 @@ def list_changes(passport: StudyPassport, until: datetime | None = None) -> list
 
 
 def _changes_in(entry: AuditEntry) -> Iterator[PlanChange]:
-    names = {*SETTINGS, *PREPARATION, *RULES, ARMS}
+    names = {*SETTINGS, *PREPARATION, *RULES, ARMS, SIMULATION}
     for name, value in entry.details.items():
         if name in names and isinstance(value, list) and len(value) == 2:
             yield PlanChange(entry.at, entry.user.get_username() if entry.user else "", name, *value)
 
 
 def changed_items(passport: StudyPassport) -> bool:
-    """Whether the active items are no longer those that were frozen."""
+    """Whether the active items differ from the frozen ones."""
     now = plan_of(passport.project)
     return any(now[name] != passport.content.get(name) for name in ("n_items", "items_sha256"))
 

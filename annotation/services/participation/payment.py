@@ -1,4 +1,4 @@
-"""Time and money of a paid study: minutes per worker, effective hourly pay, cost."""
+"""Time and cost of a paid study: minutes per worker, effective hourly pay, total cost."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,19 +10,19 @@ from django.db.models.functions import Coalesce
 
 from annotation.models import Project, Recruitment, Worker
 
-# What a platform requires per hour of the median time.
+# The platforms' minimum hourly pay, at the median time.
 MINIMUM_PER_HOUR: dict[tuple[str, str], Decimal] = {
     (Recruitment.Platform.PROLIFIC, "GBP"): Decimal(6),
     (Recruitment.Platform.PROLIFIC, "USD"): Decimal(8),
 }
-# Outcomes that are paid without a review by hand.
+# Outcomes that are paid without manual review.
 PAID = (Worker.Outcome.FINISHED, Worker.Outcome.NO_WORK_LEFT)
 CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
 class Payment:
-    """What is known about time and pay; `per_hour` is based on the median, or on the estimate before anyone ended."""
+    """Time and pay so far; `per_hour` uses the median time, or the researcher's estimate until someone has finished."""
 
     n_timed: int
     median_minutes: float | None
@@ -56,7 +56,7 @@ def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
 
 
 def worker_minutes(project: Project) -> list[float]:
-    """Minutes from joining to the end, or to the last answer, of each worker who finished."""
+    """Each finished worker's minutes from joining to the end of the participation, or to the last answer."""
     finished = project.workers.participants().filter(state=Worker.State.FINISHED, outcome__in=["", *PAID])
     spans = finished.annotate(n=Count("judgements"), last=Max("judgements__created_at")).filter(n__gt=0)
     spans = spans.annotate(end=Coalesce("ended_at", "last"), began=Min("joined_at"))

@@ -21,7 +21,7 @@ class PilotFull(RequestError):
 
 @contextmanager
 def place_in_pilot(project: Project) -> Iterator[None]:
-    """Let a worker join inside this block; raise PilotFull if the pilot has no place left."""
+    """Reserve a pilot place for a worker who joins inside this block; raise PilotFull if none is left."""
     limit = Recruitment.objects.filter(project=project).values_list("pilot_workers", flat=True).first()
     if not limit:
         yield
@@ -33,9 +33,13 @@ def place_in_pilot(project: Project) -> Iterator[None]:
         yield
 
 
-def pause_after_pilot(project: Project) -> None:
-    """Pause the study when every worker of the pilot has ended."""
+def has_pilot_ended(project: Project) -> bool:
+    """Whether the study has a pilot whose workers have all ended, so that no one else can join."""
     limit = Recruitment.objects.filter(project=project).values_list("pilot_workers", flat=True).first()
-    ended = project.workers.participants().exclude(ended_at=None)
-    if limit and project.state == Project.State.OPEN and ended.count() >= limit:
+    return limit is not None and 0 < limit <= project.workers.participants().exclude(ended_at=None).count()
+
+
+def pause_after_pilot(project: Project) -> None:
+    """Pause the study if all workers of the pilot have ended."""
+    if project.state == Project.State.OPEN and has_pilot_ended(project):
         change_project(project=project, user=None, changes={"state": Project.State.PAUSED})

@@ -1,4 +1,4 @@
-"""What a platform reports about a submission: stored once, and acted on in the order in which it was sent."""
+"""A platform's reports about submissions: stored once, and acted on unless a newer one has arrived."""
 
 from django.db import IntegrityError
 
@@ -13,7 +13,7 @@ LEFT = {RETURNED, "TIMED_OUT", "REJECTED"}  # the worker no longer needs their p
 
 
 def record_status(*, project: Project, message: SubmissionStatus) -> bool:
-    """Store the event and act on it; False if it was stored before. After a kill in between, a repetition acts."""
+    """Store the event and act on it in one transaction; False if it was stored before."""
     try:
         return _record(project, message)
     except IntegrityError:
@@ -39,7 +39,7 @@ def _record(project: Project, message: SubmissionStatus) -> bool:
 
 
 def _act(worker: Worker, status: str) -> None:
-    """Free the pairs of a worker who left. One who was only too slow may still finish."""
+    """Free the pairs of a worker who left, and end a returned participation; one that timed out may still finish."""
     if status == RETURNED:
         set_outcome(worker, Worker.Outcome.RETURNED)
     if status in LEFT:

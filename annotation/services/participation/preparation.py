@@ -10,7 +10,7 @@ from annotation.services.participation.outcomes import set_outcome
 from annotation.services.projects import audit, change_project
 from annotation.storage.write_lock import serialise_writes
 
-MAX_ATTEMPTS = 2  # Prolific requires at least two, and that nobody is rejected for failing
+MAX_ATTEMPTS = 2  # Prolific requires at least two, and that no one is rejected for failing
 
 
 def get_preparation(project: Project) -> Preparation:
@@ -26,7 +26,7 @@ def change_preparation(*, project: Project, user: User | None, practice: list[An
 
 @transaction.atomic
 def change_gold(*, project: Project, user: User | None, gold_checks: int, **changes: Any) -> None:
-    """Save the gold pairs, how many each worker gets, and their rule."""
+    """Save the gold pairs, how many each worker gets, and the rule for wrong answers."""
     change_project(project=project, user=user, changes={"gold_checks": gold_checks})
     _change(get_preparation(project), user, "changed the gold pairs", **changes)
 
@@ -41,7 +41,7 @@ def _change(preparation: Preparation, user: User | None, action: str, **new: Any
 
 
 def start_preparation(worker: Worker) -> None:
-    """Let a new worker begin with the texts of their arm and the preparation, if there are any."""
+    """Start a new worker with their arm's texts and the preparation, if there are any."""
     if worker.design.has_own_texts or has_steps(get_preparation(worker.project)):
         new = Worker.objects.filter(pk=worker.pk, instructed=False, practised=0, comprehension_attempts=0)
         new.update(preparing=True)
@@ -52,7 +52,7 @@ def has_steps(preparation: Preparation) -> bool:
 
 
 def complete_instructions(*, worker: Worker) -> None:
-    """Move a worker who has read the texts of their arm to the next step."""
+    """Move a worker who has read their arm's texts to the next step."""
     more = has_steps(get_preparation(worker.project))
     Worker.objects.filter(pk=worker.pk, preparing=True, instructed=False).update(instructed=True, preparing=more)
 
@@ -63,7 +63,7 @@ def next_practice(worker: Worker, preparation: Preparation) -> dict[str, Any] | 
 
 
 def complete_practice(*, worker: Worker, number: int, preparation: Preparation) -> None:
-    """Go on to the next practice pair. Sending it twice skips none."""
+    """Move on to the next practice pair. A repeated request skips none."""
     Worker.objects.filter(pk=worker.pk, practised=number).update(practised=F("practised") + 1)
     if number + 1 >= len(preparation.practice) and not preparation.comprehension:
         Worker.objects.filter(pk=worker.pk).update(preparing=False)
@@ -71,7 +71,7 @@ def complete_practice(*, worker: Worker, number: int, preparation: Preparation) 
 
 @serialise_writes
 def answer_comprehension(*, worker: Worker, answers: list[int], preparation: Preparation) -> bool:
-    """Count an attempt. A worker who fails the last one ends with the outcome “failed checks”."""
+    """Count an attempt and return whether it passed; failing the last one ends with the outcome “failed checks”."""
     passed = answers == [question["answer"] for question in preparation.comprehension]
     rows = Worker.objects.filter(pk=worker.pk, preparing=True, comprehension_attempts__lt=MAX_ATTEMPTS)
     rows.update(comprehension_attempts=F("comprehension_attempts") + 1, preparing=not passed)

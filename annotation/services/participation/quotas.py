@@ -1,4 +1,4 @@
-"""The judgements that each worker is asked for: the study's number, or fewer if the items form fewer pairs."""
+"""How many judgements each worker is asked for: the study's number, or fewer if there are not enough pairs."""
 
 from annotation.models import Project, Worker
 from annotation.models.arms import Design, list_designs
@@ -6,13 +6,13 @@ from annotation.services.pairs.counts import count_pairs, possible_judgements
 
 
 def find_quota(design: Design) -> int | None:
-    """What a worker with this design can give; None if that is the study's number, or if there are no pairs yet."""
+    """The quota for workers with this design; None if the study's number applies or there are no pairs yet."""
     possible = possible_judgements(design.project, count_pairs(design))
     return possible if 0 < possible < design.project.judgements_per_worker else None
 
 
 def renew_quotas(project: Project) -> None:
-    """Follow a change of items, pairing or numbers; workers who had judged everything may continue with what is new."""
+    """Recompute quotas after a change of items or limits; workers who had judged everything may continue."""
     for design in list_designs(project):
         quota = find_quota(design)
         workers = Worker.objects.filter(project=project, arm=design.arm)

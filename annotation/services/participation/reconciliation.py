@@ -1,4 +1,4 @@
-"""Compare participants of a platform with the answers, and build the lists to approve, pay and reject."""
+"""Compare a platform's participants with their answers, and build the lists to approve, pay and reject."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ APPROVE, BONUS, REJECT = "approve", "bonus", "reject"
 
 @dataclass(frozen=True)
 class Participant:
-    """One participant of a platform, with what the study knows about them."""
+    """One participant from a platform, with what the study knows about them."""
 
     identity: PlatformIdentity
     worker: Worker
@@ -28,14 +28,14 @@ class Participant:
 
     @property
     def decision(self) -> str:
-        """The decision that the answers support: approve, reject (attention checks only), or a review by hand."""
+        """The decision that the answers support: approve, reject (attention checks only), or review manually."""
         if self.worker.outcome in PAID:
             return APPROVE
         return REJECT if self.checks.attention_over else "review"
 
 
 def list_participants(project: Project, platform: str, arm: str = "") -> list[Participant]:
-    """Everyone who arrived from this platform, in order of arrival; with an arm, only its workers."""
+    """Everyone who arrived from this platform, in order of arrival; only one arm's workers if `arm` is given."""
     results = list_results(project)
     rows = PlatformIdentity.objects.filter(project=project, platform=platform).select_related("worker__arm")
     rows = rows.filter(worker__arm__name=arm) if arm else rows
@@ -46,7 +46,7 @@ def list_participants(project: Project, platform: str, arm: str = "") -> list[Pa
 
 
 def payment_list(recruitment: Recruitment, kind: str, bonus: Decimal = Decimal(0)) -> Iterator[list[str]]:
-    """The rows of a list in the platform's own format. Only participants whose decision is clear are on a list."""
+    """Yield the rows of a list in the platform's format, which includes only participants with a clear decision."""
     wanted = REJECT if kind == REJECT else APPROVE
     everyone = list_participants(recruitment.project, recruitment.platform)
     people = [person.identity for person in everyone if person.decision == wanted]

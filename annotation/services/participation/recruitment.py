@@ -7,7 +7,7 @@ from django.db import transaction
 
 from annotation.models import Project, Recruitment, StudyPassport, User
 from annotation.services.participation.arrival import get_recruitment
-from annotation.services.participation.passport import get_passport
+from annotation.services.participation.passport import SIMULATION, get_passport
 from annotation.services.projects import audit
 
 SECRETS = {"webhook_secret"}
@@ -22,8 +22,14 @@ def change_recruitment(*, project: Project, user: User | None, changes: dict[str
 
 @transaction.atomic
 def change_rules(*, project: Project, user: User, changes: dict[str, Any]) -> StudyPassport:
-    """Save the rules of the passport; a frozen plan keeps the old ones beside the change."""
+    """Save the passport's rules; a frozen plan keeps the old ones and lists the change."""
     return _change(get_passport(project), user, "changed the passport", changes)
+
+
+@transaction.atomic
+def set_simulation(*, project: Project, user: User | None, simulation: dict[str, Any]) -> StudyPassport:
+    """Store the latest simulation of the planned study in its passport."""
+    return _change(get_passport(project), user, "simulated the study", {SIMULATION: simulation})
 
 
 def _change(row: Row, user: User | None, action: str, changes: dict[str, Any]) -> Row:
@@ -31,13 +37,13 @@ def _change(row: Row, user: User | None, action: str, changes: dict[str, Any]) -
     if old:
         for name in old:
             setattr(row, name, changes[name])
-        row.save()
+        row.save(update_fields=list(old) if row.pk else None)
         audit(row.project, user, action, {name: _audited(name, old[name], changes[name]) for name in old})
     return row
 
 
 def _audited(name: str, old: Any, new: Any) -> Any:
-    """Old and new value; of a secret only that it changed."""
+    """The old and new value; for a secret, only the fact that it changed."""
     if name in SECRETS:
         return True
     return [str(value) if isinstance(value, Decimal) else value for value in (old, new)]

@@ -1,4 +1,4 @@
-"""Invite workers by a list: create one link for each person, revoke links, and use one up when its person joins."""
+"""Invite a list of workers: create one link per person, revoke links, and mark a link as used when its owner joins."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -43,7 +43,7 @@ def invite_workers(*, project: Project, user: User, labels: Iterable[str], days:
 
 @transaction.atomic
 def revoke(*, project: Project, user: User, invitations: "QuerySet[WorkerInvitation]") -> int:
-    """Make these links useless; workers who have joined continue with their cookie or return code."""
+    """Revoke these links; workers who have already joined continue with their cookie or return code."""
     revoked = invitations.filter(project=project, revoked_at=None).update(revoked_at=timezone.now())
     if revoked:
         audit(project, user, "revoked invitations of workers", {"invitations": revoked})
@@ -51,7 +51,7 @@ def revoke(*, project: Project, user: User, invitations: "QuerySet[WorkerInvitat
 
 
 def use_up(project: Project, identity: Identity) -> None:
-    """Use the invitation of a person who joins in this transaction; raise InvitationOver if that is no longer possible.
+    """Use up the invitation of a person who joins in this transaction; raise InvitationOver if it is no longer valid.
 
     A second request with the same link waits for the first one and then finds the worker that it created.
     """

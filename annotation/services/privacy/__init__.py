@@ -1,1 +1,1 @@
-"""Personal data of workers: erase it, keep it only for a time, and give each worker a copy of their own."""
+"""Workers' personal data: erase it, limit how long it is kept, and give each worker a copy of their own."""

@@ -32,10 +32,11 @@ WORKER_ERASED = "erased a worker"  # audit action; stored rows use this text
 
 @transaction.atomic
 def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool = False) -> int:
-    """Erase platform IDs, questionnaire answers, notes and imported details. Return the number of removed judgements.
+    """Erase a worker's personal data; return the number of removed judgements.
 
-    Judgements carry only a random code, so they may stay. With `remove_judgements` each is retracted by an event and
-    disappears from the model, the rankings and the exports.
+    This covers platform IDs and events, the invitation's label, questionnaire answers, notes, exclusion reasons and
+    imported details. Judgements carry only a random code, so they may stay. With `remove_judgements` each is retracted
+    by an event and disappears from the model, the rankings and the exports.
     """
     # First, because it locks the log: from here on no answer of this worker is stored.
     event_log.raise_inputs_revision(worker.project_id)

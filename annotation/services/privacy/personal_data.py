@@ -1,4 +1,4 @@
-"""A worker's copy of their own data: everything that annotation stores about them."""
+"""A worker's copy of their own data: participation, questionnaire, platform IDs and answers."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,7 +13,7 @@ NOT_COPIED = {"id", "project", "worker"}  # columns that only link rows
 
 
 def copy_of_data(worker: Worker) -> dict[str, Any]:
-    """The worker's row, questionnaire, platform IDs and answers."""
+    """The worker's state, outcome and times, questionnaire, platform IDs, answers and check answers."""
     project = worker.project
     return {
         "study": {"title": project.title, "question": project.question, "address": project.get_judging_url()},
@@ -30,7 +30,7 @@ def copy_of_data(worker: Worker) -> dict[str, Any]:
 
 
 def copy_of_answers(worker: Worker) -> Iterator[dict[str, Any]]:
-    """Every answer in order, as the worker saw it, also those that were undone."""
+    """Every answer in order, as the worker saw the pair, including those that were undone."""
     judgements = worker.judgements.order_by("sequence").select_related("item_lo", "item_hi", "note", "retraction")
     return (_answer(number, judgement) for number, judgement in enumerate(judgements, start=1))
 

@@ -1,4 +1,4 @@
-"""Data retention: erase workers' data after a time without answers, and log-in records after a month."""
+"""Data retention: erase workers' data after a period without answers, and log-in records after a month."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -43,7 +43,7 @@ class ErasedCounts:
 
 
 def last_activity(project: Project) -> datetime:
-    """The time of the last answer or joining, or of the project's creation if there was none."""
+    """The time of the last answer, of the last worker to join, or of the project's creation, whichever is latest."""
     answered = Judgement.objects.filter(project=project).order_by("-sequence").values_list("created_at", flat=True)
     joined = Worker.objects.filter(project=project).aggregate(last=Max("joined_at"))["last"]
     return max(at for at in (answered.first(), joined, project.created_at) if at)
@@ -64,7 +64,7 @@ def erase_worker_data(project: Project) -> ErasedCounts:
     """
     workers = Worker.objects.filter(project=project)
     erase_labels(project)
-    _in_batches(PlatformEvent.objects.filter(project=project), _delete)  # they hold the platform's session IDs
+    _in_batches(PlatformEvent.objects.filter(project=project), _delete)  # these rows hold the platform's session IDs
     erased = ErasedCounts(
         notes=_in_batches(JudgementNote.objects.filter(judgement__project=project), _delete),
         details=_in_batches(ImportedDetails.objects.filter(judgement__project=project), _delete),

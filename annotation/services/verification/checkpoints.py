@@ -25,7 +25,7 @@ class InvalidCheckpoint(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The hash of a project's event number `sequence`, which was stored at `time`."""
+    """The hash of the project event with number `sequence`, stored at `time`."""
 
     project: str
     sequence: int
@@ -35,7 +35,7 @@ class Checkpoint:
     signature: str
 
     def signed_bytes(self) -> bytes:
-        """The bytes that are signed: a JSON list of all other fields."""
+        """The bytes to sign: a JSON list of all fields except the signature."""
         content = [self.project, self.sequence, self.hash, self.time, self.public_key]
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def sign_checkpoint(project: Project, sequence: int | None = None) -> Checkpoint | None:
-    """Sign the hash of this event, by default of the last one; None if the log does not contain it."""
+    """Sign the hash of this event, by default the last one; None if the log does not contain it."""
     if sequence is None:
         sequence = EventHead.objects.values_list("sequence", flat=True).get(project=project)
     event = _find_event(project, sequence)

@@ -13,7 +13,7 @@ CHUNK = 2000
 
 
 def find_problems(project: Project) -> Iterator[str]:
-    """One message per problem, naming the row."""
+    """Verify the hash chain and references; yield one message per problem, naming the row."""
     yield from _chain_problems(project)
     yield from _reference_problems(project)
 
@@ -60,14 +60,14 @@ def _reference_problems(project: Project) -> Iterator[str]:
 
 
 def find_unprotected_projects() -> Iterator[str]:
-    """Find existing projects with a tombstone: the triggers would let their events be deleted."""
+    """Find existing projects with a tombstone, whose events the triggers would allow to be deleted."""
     existing = EventHead.objects.filter(project__in=Tombstone.objects.values("project_number"))
     for slug in existing.values_list("project__slug", flat=True):
         yield f"{slug} has a tombstone although it was not deleted: the database would let its events be deleted."
 
 
 def find_trigger_problems() -> Iterator[str]:
-    """Find append-only triggers that are missing, disabled or have another text than the one Concord created."""
+    """Find append-only triggers that are missing, disabled or different from those Concord created."""
     stored = read_triggers(connection)
     for name, text in expected_triggers(connection.vendor).items():
         if name not in stored:

@@ -1,4 +1,4 @@
-"""Import pages: upload a file, choose what its columns are, preview the changes, confirm. Only the last step writes."""
+"""Import pages: upload a file, choose its columns' uses, preview the changes, confirm. Only the last step writes."""
 
 from dataclasses import asdict
 from functools import wraps
@@ -29,7 +29,7 @@ FORM_BYTES = 100_000  # allowance for the other fields of the upload form
 
 
 def limit_upload_size(view: View) -> View:
-    """Refuse by Content-Length before the body is parsed.
+    """Refuse an upload whose Content-Length is too large, before the body is parsed.
 
     The CSRF check parses the body, so it must run inside this decorator: hence csrf_exempt and csrf_protect below.
     """
@@ -82,7 +82,7 @@ def _handle_import(request: ResearcherRequest, project: Project, kind: ImportKin
 
 
 def _upload(request: ResearcherRequest, project: Project, kind: ImportKind) -> HttpResponse:
-    """Keep a file with columns for the next steps; delete any other."""
+    """Store an uploaded file and show its preview; delete the file if it cannot be read as a table."""
     upload = request.FILES.get("file")
     if upload is None:
         raise ImportFileError(_("No file was chosen."))
@@ -125,7 +125,7 @@ def _preview(
     columns: ColumnMap | None = None,
     outdated: bool = False,
 ) -> HttpResponse:
-    """Show what the columns are used as, and what the file will change or what is wrong with it."""
+    """Show how each column is used, and what the file will change or what is wrong with it."""
     path = pending_uploads.upload_path(name)
     sample = read_sample(path)
     columns = columns or kind.guess(sample)

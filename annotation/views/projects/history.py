@@ -1,4 +1,4 @@
-"""Recent changes of a project: its audit entries as text, in the language of the page."""
+"""A project's recent changes: its audit entries as text, in the page's language."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from annotation.models import AuditEntry, Preparation, Project, Recruitment, Stu
 
 MAX_CHANGES = 8
 MAX_VALUE = 60
-# Everything that `audit` is called with, here for its translation: rows store the English text.
+# Every action passed to `audit`, listed for translation: rows store the English text.
 ACTIONS = (
     gettext_noop("accepted an invitation"),
     gettext_noop("activated an item"),
@@ -19,6 +19,8 @@ ACTIONS = (
     gettext_noop("archived the project"),
     gettext_noop("asked for a fit from scratch"),
     gettext_noop("asked for a search for settings"),
+    gettext_noop("asked for a simulation of the study"),
+    gettext_noop("cancelled the simulation of the study"),
     gettext_noop("changed a member"),
     gettext_noop("changed recruitment"),
     gettext_noop("changed settings"),
@@ -56,13 +58,14 @@ ACTIONS = (
     gettext_noop("revoked invitations of workers"),
     gettext_noop("sent a test to a webhook"),
     gettext_noop("simulated a crowd"),
+    gettext_noop("simulated the study"),
     gettext_noop("switched a webhook off"),
     gettext_noop("switched a webhook on"),
     gettext_noop("withdrew an invitation"),
 )
-# Followed by the name of a table, of a format or of the archive.
+# Actions followed by the name of a table, a format or the archive.
 EXPORTS = (gettext_noop("exported %(what)s"), gettext_noop("asked for an export: %(what)s"))
-# The labels of details. Those of changed settings are the labels of their forms.
+# Labels for details. Changed settings use their field labels instead.
 LABELS = {
     "added": gettext_noop("added"),
     "address": gettext_noop("address"),
@@ -135,7 +138,7 @@ def recent_changes(project: Project) -> list[Change]:
 
 
 def describe_action(action: str) -> str:
-    """What a user did, in the language of the page."""
+    """Describe what a user did, in the page's language."""
     if action in ACTIONS:
         return _(action)
     for message in EXPORTS:
@@ -146,7 +149,7 @@ def describe_action(action: str) -> str:
 
 
 def _describe_details(entry: AuditEntry) -> list[str]:
-    """Format the details that are not empty; of long values only the name is shown."""
+    """Format the details that are not empty; for long values show only the label."""
     values = [(_label(entry.action, name), _format_value(value)) for name, value in entry.details.items()]
     return [f"{label}: {value}" if len(value) <= MAX_VALUE else label for label, value in values if value]
 
@@ -160,7 +163,7 @@ def _label(action: str, name: str) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value, or “3 → 5” for old and new; "" if it is empty or zero."""
+    """Format a value, or “3 → 5” for old and new; None and booleans become words, 0 and empty values become ""."""
     if isinstance(value, list) and len(value) == 2:
         return " → ".join(_format_value(side) or "–" for side in value)
     if isinstance(value, dict):

@@ -54,7 +54,7 @@ def members_page(
 
 
 def _next_page(request: ResearcherRequest, project: Project) -> str:
-    """Return a page the user may still see: owners can remove themselves or lower their own role."""
+    """The redirect target, a page the user may still see: owners can remove themselves or lower their own role."""
     role = project.role_of(request.user)
     if role == Role.OWNER:
         return request.path

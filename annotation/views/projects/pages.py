@@ -22,19 +22,21 @@ from annotation.http.arrival import study_link
 from annotation.models import Item, Judgement, JudgementImport, Project
 from annotation.services.pairs.counts import count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import get_recruitment
+from annotation.services.participation.funnel import RECRUITMENT, SETTINGS
 from annotation.services.participation.payment import summarise_payment
+from annotation.services.participation.pilot import has_pilot_ended
 from annotation.templatetags.worker_texts import render_text
 from annotation.views import ResearcherRequest
 from annotation.views.projects.history import recent_changes
 
-MAX_PREVIEW = 10_000  # characters, as long as a text can be
+MAX_PREVIEW = 10_000  # characters, the maximum length of a text
 State = Project.State
 
 
 @login_required
 @require_safe
 def listing(request: ResearcherRequest) -> HttpResponse:
-    """List the projects that the user may see, with their numbers of items and judgements."""
+    """List the projects that the user may see, with item and judgement counts."""
     seen = Project.objects.visible_to(request.user)
     archived = "archived" in request.GET
     shown = seen.exclude(archived_at=None) if archived else seen.not_archived()
@@ -48,7 +50,7 @@ def listing(request: ResearcherRequest) -> HttpResponse:
 
 
 def _count(rows: QuerySet[Any]) -> Coalesce:
-    """Count a project's rows in a subquery; two joins would multiply each other."""
+    """Count a project's rows in a subquery; two joins would inflate both counts."""
     counts = rows.filter(project=OuterRef("pk")).order_by().values("project").annotate(n=Count("pk")).values("n")
     return Coalesce(Subquery(counts), 0)
 
@@ -123,8 +125,10 @@ class StateChange:
     style: str = "secondary"
 
 
-def _state_changes(state: str, n_pairs: int) -> list[StateChange]:
+def _state_changes(state: str, n_pairs: int, platform: str) -> list[StateChange]:
     """List the possible changes; opening is the main button once there are pairs to judge."""
+    invited = _("Workers who come from the platform can judge from now on.")
+    everyone = _("Everyone with the link can judge from now on.")
     opening = {
         State.DRAFT: _("Open the study"),
         State.PAUSED: _("Resume the study"),
@@ -136,43 +140,51 @@ def _state_changes(state: str, n_pairs: int) -> list[StateChange]:
         State.CLOSED: _("Close the study"),
     }
     confirmations = {
-        State.OPEN: (_("Everyone with the link can judge from now on."), "" if n_pairs else "secondary"),
+        State.OPEN: (invited if platform else everyone, "" if n_pairs else "secondary"),
         State.PAUSED: (_("Workers see that the study is paused. Their answers are kept."), "secondary"),
         State.CLOSED: (_("Workers can no longer judge. Their answers are kept."), "danger"),
     }
     return [StateChange(to, labels[to], *confirmations[to]) for to in NEXT_STATES[State(state)]]
 
 
-def _cautions(project: Project, n_pairs: int) -> list[str]:
-    """What an owner should know before opening the study."""
+@dataclass(frozen=True)
+class Caution:
+    """Something an owner should know before opening the study, and the view of the page to change it on."""
+
+    text: str
+    view: str = SETTINGS
+
+
+def _cautions(project: Project, n_pairs: int) -> list[Caution]:
     possible, cautions = possible_judgements(project, n_pairs), []
     if 0 < possible < project.judgements_per_worker:
         numbers = {"pairs": n_pairs, "possible": possible, "quota": project.judgements_per_worker}
-        cautions.append(
-            _(
-                "The items form %(pairs)d pairs, so a worker can give at most %(possible)d judgements, not %(quota)d. "
-                "Workers are told %(possible)d."
-            )
-            % numbers
+        text = _(
+            "The items form %(pairs)d pairs, so a worker can make at most %(possible)d judgements, not %(quota)d. "
+            "Workers are told %(possible)d."
         )
+        cautions.append(Caution(text % numbers))
     if not project.consent.strip():
-        cautions.append(_("The consent text is empty, so workers are not asked to agree to anything."))
+        cautions.append(Caution(_("The consent text is empty, so workers are not asked to agree to anything.")))
+    if has_pilot_ended(project):
+        text = _("The pilot has ended. Set “workers in the pilot” to 0 before you resume, or no one else can join.")
+        cautions.append(Caution(text, RECRUITMENT))
     return cautions + _pay_cautions(project)
 
 
-def _pay_cautions(project: Project) -> list[str]:
+def _pay_cautions(project: Project) -> list[Caution]:
     recruitment = get_recruitment(project)
     payment = summarise_payment(project, recruitment) if recruitment.reward else None
     if payment is None or not payment.too_low:
         return []
     values = {"rate": payment.per_hour, "minimum": payment.minimum, "currency": recruitment.currency}
-    return [
-        _("The pay of %(rate)s %(currency)s per hour is below the minimum of %(minimum)s %(currency)s.") % values,
-    ]
+    text = _("The pay of %(rate)s %(currency)s per hour is below the minimum of %(minimum)s %(currency)s.")
+    return [Caution(text % values, RECRUITMENT)]
 
 
 def _project_page(request: ResearcherRequest, project: Project, form: StateForm, status: int = 200) -> HttpResponse:
     possible = count_possible_pairs(project)
+    recruitment = get_recruitment(project)
     may_change_state = request.role == Role.OWNER and not project.archived_at
     context = {
         "project": project,
@@ -184,9 +196,11 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
         "n_judgements": project.judgements.answers().count(),
         "last_judgement": project.judgements.answers().aggregate(last=Max("created_at"))["last"],
         "last_import": project.imports.exclude(state=JudgementImport.State.STAGING).order_by("-pk").first(),
-        "state_changes": _state_changes(project.state, possible.fewest) if may_change_state else [],
+        "state_changes": _state_changes(project.state, possible.fewest, recruitment.platform)
+        if may_change_state
+        else [],
         "address": study_link(request, project),
-        "recruitment": get_recruitment(project),
+        "recruitment": recruitment,
         "changes": recent_changes(project),
     }
     template = "annotation/projects/_counts.html" if "fragment" in request.GET else "annotation/projects/overview.html"

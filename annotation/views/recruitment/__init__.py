@@ -1,1 +1,1 @@
-"""Pages of paid studies: recruitment settings, preparation, completion, and what platforms call."""
+"""Pages for paid studies: recruitment settings, preparation, completion, and endpoints for platforms."""

@@ -1,4 +1,4 @@
-"""The arms of a study: what each one has, and how many workers it got."""
+"""A study's arms: their settings and worker counts."""
 
 from django.contrib import messages
 from django.http import HttpResponse

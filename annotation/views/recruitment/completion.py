@@ -27,13 +27,13 @@ def decline(request: HttpRequest, project: Project) -> HttpResponse:
         completion = get_completion(project, Worker.Outcome.DECLINED, read_joining(request, project))
     except LinkInvalid as error:
         return request_error_page(request, error)
-    return render(request, "annotation/judging/declined.html", {"project": project, "completion": completion})
+    return render(request, "annotation/participation/declined.html", {"project": project, "completion": completion})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_study_language
 def answer_closing(request: HttpRequest, project: Project) -> HttpResponse:
-    """Store the answers to the closing questions, or that the worker skipped them. The thank-you page follows."""
+    """Store the answers to the closing questions, or that the worker skipped them; the thank-you page follows."""
     worker = get_worker(request, project)
     if request.method == "POST" and worker:
         form = ClosingForm(project, request.POST)
@@ -48,7 +48,7 @@ def answer_closing(request: HttpRequest, project: Project) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_study_language
 def finish(request: HttpRequest, project: Project) -> HttpResponse:
-    """End the participation by POST; by GET show the completion, or 403 before the participation has ended."""
+    """POST ends the participation; GET shows the completion, or 403 before the participation has ended."""
     worker = get_worker(request, project)
     if worker is None:
         return redirect(project.get_judging_url())

@@ -1,4 +1,4 @@
-"""The address to which Prolific sends its events."""
+"""The webhook endpoint to which Prolific sends its events."""
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -12,7 +12,7 @@ from annotation.services.participation.platform_events import record_status
 @csrf_exempt  # authenticated by the signature
 @require_POST
 def prolific(request: HttpRequest, slug: str) -> HttpResponse:
-    """Store a signed event. Repetitions and events about other things are acknowledged too, so that they stop."""
+    """Store a signed event. Repeated and unrelated events are acknowledged too, so that Prolific stops sending them."""
     rows = Recruitment.objects.filter(project__slug=slug, platform=Recruitment.Platform.PROLIFIC)
     recruitment = rows.exclude(webhook_secret="").select_related("project").first()
     if recruitment is None:

@@ -35,13 +35,13 @@ def frame(request: HttpRequest, project: Project) -> HttpResponse:
         raise Http404
     shown = {"project": project, **texts_before_consent(project)}
     if is_preview(request.GET):
-        return render(request, "annotation/judging/mturk.html", {**shown, "preview": True})
+        return render(request, "annotation/recruitment/mturk.html", {**shown, "preview": True})
     try:
         identity = platform.read_identity(request.GET, request.get_host())
         submit_to = submit_address(request.GET)
     except LinkInvalid as error:
         return request_error_page(request, error)
-    return render(request, "annotation/judging/mturk.html", {**shown, **_context(project, identity, submit_to)})
+    return render(request, "annotation/recruitment/mturk.html", {**shown, **_context(project, identity, submit_to)})
 
 
 def _context(project: Project, identity: Identity, submit_to: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Participants of a paid study: funnel, time and pay, checklist, and the lists for the platform."""
+"""Participants of a paid study: funnel, pay, checklist, lists for the platform, and ending a participation by hand."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ Outcome = Worker.Outcome
 
 
 class EndForm(forms.Form):
-    """How a researcher ends a participation by hand."""
+    """The outcome with which a researcher ends a participation by hand."""
 
     outcome = forms.ChoiceField(
         label=_("outcome"), choices=[(each.value, each.label) for each in (Outcome.ERROR, Outcome.SCREENED_OUT)]
@@ -35,7 +35,7 @@ class EndForm(forms.Form):
 
 
 class BonusForm(forms.Form):
-    """The bonus of each participant who finished."""
+    """The bonus for each participant to be approved."""
 
     amount = forms.DecimalField(label=_("bonus per participant"), min_value=Decimal("0.01"), decimal_places=2)
 
@@ -43,7 +43,7 @@ class BonusForm(forms.Form):
 @require_safe
 @members_only(Role.OWNER)
 def show(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The whole page, or only the funnel, which follows the study live."""
+    """Show the whole page, or only the funnel for live updates."""
     arms = ArmFilter.parse(project, request.GET)
     stages = count_stages(project, **arms.of_workers)
     if "fragment" in request.GET:
@@ -68,7 +68,7 @@ def show(request: ResearcherRequest, project: Project) -> HttpResponse:
 @require_safe
 @members_only(Role.OWNER)
 def download(request: ResearcherRequest, project: Project, kind: str) -> HttpResponse:
-    """A list in the platform's format; 404 for an unknown list or a bonus without an amount."""
+    """Download a list in the platform's format; 404 for an unknown list or a bonus without an amount."""
     recruitment = get_recruitment(project)
     form = BonusForm(request.GET)
     if kind not in (APPROVE, BONUS, REJECT) or not recruitment.platform or (kind == BONUS and not form.is_valid()):
@@ -82,7 +82,7 @@ def download(request: ResearcherRequest, project: Project, kind: str) -> HttpRes
 @require_POST
 @members_only(Role.OWNER)
 def end(request: ResearcherRequest, project: Project, code: str) -> HttpResponse:
-    """End a participation by hand; one that has ended keeps its outcome."""
+    """End a participation by hand; one that has already ended keeps its outcome."""
     worker = get_object_or_404(Worker, project=project, code=code)
     form = EndForm(request.POST)
     if form.is_valid():

@@ -45,6 +45,7 @@ def describe_plan(plan: dict[str, Any]) -> list[tuple[str, str]]:
 def field_label(name: str) -> str:
     labels = {
         "arms": _("arms"),
+        "simulation": _("simulation of the study"),
         "practice": _("practice pairs"),
         "comprehension": _("comprehension check"),
         "n_items": _("active items"),
@@ -66,12 +67,16 @@ def format_value(name: str, value: Any) -> str:
         return str(dict(Preparation.Consequence.choices).get(value, value))
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "\n".join("; ".join(f"{key}: {_format_part(part)}" for key, part in row.items()) for row in value)
+    if name == "simulation" and value:
+        return "\n".join(f"{key}: {_format_part(part)}" for key, part in value.items())
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False) if value else "–"
     return str(value) or "–"
 
 
 def _format_part(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_format_part(part)}" for key, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

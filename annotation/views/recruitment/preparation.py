@@ -71,7 +71,7 @@ def prepare(request: HttpRequest, project: Project) -> HttpResponse:
 
 
 def _instructions(request: HttpRequest, worker: Worker) -> HttpResponse:
-    """The question and the instructions of the worker's arm, which no one may see earlier."""
+    """Show the question and instructions of the worker's arm, which no one may see before they have consented."""
     if request.method == "POST":
         complete_instructions(worker=worker)
         return redirect(worker.project.get_judging_url())

@@ -1,4 +1,4 @@
-"""Invitations in bulk: paste a list, download one link for each person, see which were used, revoke them."""
+"""Bulk invitations: paste a list, download one link per person, see which were used, revoke them."""
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -30,7 +30,7 @@ PER_PAGE = 50
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.OWNER)
 def show(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """List the invitations; a POST creates new ones and returns their links as a file, this one time."""
+    """List the invitations; a POST creates new ones and returns their links in a file, which is not available again."""
     form = InviteWorkersForm(request.POST, request.FILES) if request.method == "POST" else InviteWorkersForm()
     if form.is_valid():
         if too_many_invitation_lists(request.user.pk):
@@ -61,7 +61,7 @@ def _links(request: ResearcherRequest, project: Project, created: list[tuple[Wor
 
 
 def _count_states(project: Project) -> list[tuple[str, int]]:
-    """The number of invitations in each state, with its name."""
+    """The name of each invitation state and the number of invitations in it."""
     now, rows = timezone.now(), WorkerInvitation.objects.filter(project=project)
     states = [row.state_at(now) for row in rows.only("revoked_at", "used_at", "expires_at")]
     return [(str(state.label), states.count(state)) for state in WorkerInvitation.State]
@@ -70,7 +70,7 @@ def _count_states(project: Project) -> list[tuple[str, int]]:
 @require_safe
 @members_only(Role.OWNER)
 def download(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """The state of every invitation as a table; links are not stored and cannot be downloaded again."""
+    """Download the state of every invitation as CSV; links are not stored and cannot be downloaded again."""
     rows = [
         {
             "label": row.label,
@@ -88,7 +88,7 @@ def download(request: ResearcherRequest, project: Project) -> HttpResponse:
 @require_POST
 @members_only(Role.OWNER)
 def withdraw(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """Revoke one invitation, or all that were not used."""
+    """Revoke one invitation, or all unused ones."""
     rows = WorkerInvitation.objects.filter(project=project)
     number = request.POST.get("invitation", "")
     chosen = rows.filter(pk=int(number)) if number.isdecimal() and len(number) < 19 else rows.filter(used_at=None)

@@ -1,9 +1,10 @@
-"""Export a table, judgements in an interchange format, or an archive to a file."""
+"""Export a table, judgements in an interchange format, a report, or an archive to a file."""
 
 import sys
 from pathlib import Path
 from typing import IO, Any
 
+from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from annotation.management.base import ConcordCommand, UsageError
@@ -18,7 +19,8 @@ from modelling.updater.update import update_one
 class Command(ConcordCommand):
     help = (
         "Exports a table of a project (ranking, items, judgements, workers, utilities, pairs, components, versions), "
-        "its judgements in a format of another program, or an archive with everything needed to check the ranking. The "
+        "its judgements in a format of another program, a report (HTML or PDF), or an archive with everything needed "
+        "to check the ranking. The "
         "same event and version give the same file byte for byte, except for later changes to items, groups, settings "
         "and component names and for the data of erased people."
     )
@@ -26,6 +28,8 @@ class Command(ConcordCommand):
         "export my-study --output ranking.csv",
         "export my-study judgements --format parquet --output judgements.parquet",
         "export my-study crowd-kit --as-of 1200 --output pairs.csv",
+        "export my-study report --language de --output report.html",
+        "export my-study report --format pdf --output report.pdf",
         'export my-study archive --licence "CC BY 4.0" --output my-study.zip',
     )
 
@@ -36,16 +40,19 @@ class Command(ConcordCommand):
             nargs="?",
             default="ranking",
             choices=export_names(),
-            help="table, format or archive (default: ranking)",
+            help="table, format, report or archive (default: ranking)",
         )
         parser.add_argument(
-            "--format", default="", help="format of a table: csv, json, jsonl or parquet (default: csv)"
+            "--format",
+            default="",
+            help="of a table: csv, json, jsonl or parquet (default: csv); of a report: html or pdf (default: html)",
         )
         parser.add_argument("--as-of", type=int, metavar="EVENT", help="include events up to this one (default: all)")
         parser.add_argument(
             "--model-version", type=int, metavar="NUMBER", help="the model version (default: the shown one)"
         )
         parser.add_argument("--licence", default="", help="licence of the data in an archive")
+        parser.add_argument("--language", default="", choices=["", *dict(settings.LANGUAGES)], help="of a report")
         parser.add_argument("--output", type=Path, help="file to write (default: standard output)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -56,7 +63,8 @@ class Command(ConcordCommand):
             raise UsageError(f"{what} can be exported as {', '.join(formats_for(what))}. Nothing was written.")
         try:
             selection = options["format"], options["as_of"], options["model_version"], options["licence"]
-            request = ExportRequest(project, None, what, *selection)
+            language = options["language"]
+            request = ExportRequest(project, None, what, *selection, language=language)
             export = request.build_here(fit=lambda: update_one(process_owner(), project, self.show_progress))
             written = self.write(export, output)
         except ExportError as error:

@@ -71,7 +71,7 @@ class Command(ConcordCommand):
 
 PASSPORTS = {
     "none": "The archive has no passport.",
-    "verified": "The passport's hash matches; changes of the plan after it was frozen: {n}.",
+    "verified": "The passport's hash matches; changes to the plan since it was frozen: {n}.",
     "damaged": "The passport does not match its hash.",
 }
 

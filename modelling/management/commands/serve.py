@@ -25,7 +25,7 @@ log = logging.getLogger("concord.serve")
 
 MAX_FRAME = 16_384
 RESTART_SECONDS = 1.0
-GRACE_SECONDS = 10  # for requests that have begun when the server is stopped
+GRACE_SECONDS = 10  # to finish requests in progress when the server is stopped
 
 
 class Command(ConcordCommand):
@@ -51,7 +51,7 @@ class Command(ConcordCommand):
             raise UsageError("--workers must be 1 or more. Nothing was started.")
         if options["workers"] > 1 and settings.RATE_LIMITS == "memory":
             raise UsageError("Several web processes need PostgreSQL and Redis: set DATABASE_URL. Nothing was started.")
-        with suppress(DatabaseError):  # while the database is away, pages say so
+        with suppress(DatabaseError):  # while the database is unavailable, pages show a message
             refuse_newer_database()
         listener = listen(options["host"], options["port"])
         import_string(settings.COLLECT_STATIC)()
@@ -66,7 +66,7 @@ class Command(ConcordCommand):
 
 
 def share_metrics() -> None:
-    """Give the web processes an empty folder for their counts; prometheus_client finds it by this variable."""
+    """Create an empty folder for the web processes' counts; prometheus_client reads its name from the environment."""
     folder = settings.DATA_DIR / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
@@ -74,7 +74,7 @@ def share_metrics() -> None:
 
 
 def serve(config: uvicorn.Config, listener: socket.socket) -> None:
-    """Serve in this process, or supervise several, until a signal ends it; requests that have begun are finished."""
+    """Serve in this process, or supervise several, until a signal arrives; then finish the requests that have begun."""
     if config.workers == 1:
         uvicorn.Server(config).run(sockets=[listener])
     else:

@@ -106,7 +106,7 @@ class Command(ConcordCommand):
         self.report(run, ended, round(time.monotonic() - began, 2), options)
 
     def client_factory(self, *, project: str, url: str | None, yes_really: bool, **options: Any) -> ClientFactory:
-        """A function that opens a client: of the server at `url`, or of this process, after marking the study."""
+        """Return a client factory for the server at `url` or, after marking the study simulated, for this process."""
         if url is not None:
             return remote_client_factory(url, anywhere=yes_really)
         study = self.find_project(project)
@@ -146,7 +146,7 @@ class Command(ConcordCommand):
             "ended": ended,
         }
         text = (
-            f"{stored:,} simulated judgements of {len(numbers):,} simulated workers were stored ({seconds:g} s); "
+            f"{stored:,} simulated judgements by {len(numbers):,} simulated workers were stored ({seconds:g} s); "
             f"{result['refused']:,} were refused."
         )
         if ended == DONE:
@@ -177,11 +177,11 @@ def check_open(study: Project) -> None:
 
 
 def check_not_real(study: Project) -> None:
-    """Refuse to add simulated answers to a study of real people by mistake."""
+    """Refuse to add simulated answers to a study that has judgements by real people."""
     people = Judgement.objects.filter(project=study).exclude(source=Judgement.Source.SIMULATED).count()
     if people and not study.simulated:
         raise UsageError(
-            f"{study.slug} has {people:,} judgements of real people. No answers were sent. Simulated judgements would "
+            f"{study.slug} has {people:,} judgements by real people. No answers were sent. Simulated judgements would "
             "be marked, but the model would be fitted to both; add --yes-really to mix them."
         )
 

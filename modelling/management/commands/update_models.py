@@ -137,7 +137,7 @@ def run_forever(owner: str, report: ReportProgress | None) -> None:
 
 
 def exit_with_parent() -> None:
-    """Wait for the parent process: when it dies, its end of the pipe closes and this process exits."""
-    while os.read(sys.stdin.fileno(), 1024):  # unlike sys.stdin.read, holds no lock that the end of the process needs
+    """Exit when the parent process dies, which closes its end of the pipe."""
+    while os.read(sys.stdin.fileno(), 1024):  # unlike sys.stdin.read, holds no lock needed at exit
         pass
     os._exit(0)

@@ -72,7 +72,7 @@ class Command(ConcordCommand):
                     yield f"{project.slug}: {problem}"
 
     def rebuild(self, project: Project, newest: int) -> list[str]:
-        """Refit the newest versions; return a message for each that differs."""
+        """Rebuild the newest versions; return a message for each that differs or cannot be rebuilt."""
         found = []
         with threadpool_limits(1):  # a fixed order of summation gives bit-identical results
             for snapshot, problem in snapshots.rebuild(project, newest):

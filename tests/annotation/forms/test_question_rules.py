@@ -26,7 +26,7 @@ SCALE = {**FREE, "kind": "scale", "min": 1, "max": 5}
         (json.dumps([{**AGE, "label": "\ud800"}]), "it needs a label"),
         (json.dumps([{**AGE, "choices": ["one"]}]), "it needs 2 to 50 choices"),
         (json.dumps([{**AGE, "choices": "one"}]), "it needs 2 to 50 choices"),
-        (json.dumps([{**AGE, "choices": [1, 2]}]), "must be texts"),
+        (json.dumps([{**AGE, "choices": [1, 2]}]), "must be text, 1 to"),
         (json.dumps([{**AGE, "choices": ["one", "one"]}]), "two of its choices are the same"),
         (json.dumps([{**AGE, "options": []}]), "“options” is unknown"),
         (json.dumps([AGE, AGE]), "Two questions have the name “age”"),

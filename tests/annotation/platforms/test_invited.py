@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation import services
 from annotation.forms.recruitment import MAX_LABELS, read_labels
-from annotation.models import PlatformIdentity, Project, User, Worker, WorkerInvitation
+from annotation.models import AuditEntry, PlatformIdentity, Project, User, Worker, WorkerInvitation
 from annotation.platforms import Identity
 from annotation.services.participation.arrival import enrol_arrived
 from annotation.services.participation.worker_invitations import invite_workers
@@ -122,6 +122,10 @@ def test_everyone_is_invited_once_and_again_when_revoked(links: dict[str, str], 
     assert list(invite(client, "ada@example.org\ncy@example.org")) == ["cy@example.org"]
     client.post(f"{PAGE}revoke/")
     assert list(invite(client, "ada@example.org")) == ["ada@example.org"]
+    logged = AuditEntry.objects.filter(user=owner).order_by("-pk").values_list("action", "details__invitations")
+    assert list(logged[:3]) == [
+        ("invited workers", 1), ("revoked invitations of workers", 3), ("invited workers", 1),
+    ]  # fmt: skip
 
 
 def test_the_outcome_earns_the_code_of_the_study(links: dict[str, str], client: Client) -> None:

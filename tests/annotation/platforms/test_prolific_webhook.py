@@ -1,33 +1,49 @@
 """Prolific's webhook: forged messages are refused, repeated ones change nothing, the newest status counts."""
 
 import json
+import re
 import time
+from http.cookiejar import CookieJar
 from random import Random
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from django.test import Client
 
 from annotation import services
-from annotation.models import PlatformEvent, PlatformIdentity, Project, Worker
+from annotation.models import Item, PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import sign
 from annotation.services.privacy.retention import erase_worker_data
-from tests.annotation.platforms.studies import PID, SESSION, STUDY, join, link, recruit
+from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
+from tests.helpers.serving import serving
 
 pytestmark = pytest.mark.django_db
 SECRET = "a secret of the workspace"
 ADDRESS = "/hooks/prolific/pets/"
+FORM = ("csrfmiddlewaretoken", "arrival")  # hidden fields of the form to join
 
 
-def post(status: str, *, at: float | None = None, event: str = "e1", secret: str = SECRET, **changes: Any) -> Any:
+def post(
+    status: str,
+    *,
+    at: float | None = None,
+    event: str = "e1",
+    event_at: float | str | None = None,
+    secret: str = SECRET,
+    **changes: Any,
+) -> Any:
     """Send a status as Prolific does."""
-    message = {"event_type": "submission.status.change", "resource_id": SESSION, "status": status} | changes
+    message = {"event_type": "submission.status.change", "resource_id": SESSION, "participant_id": PID}
+    message |= {"status": status} | changes
     body, timestamp = json.dumps(message, indent=1), str(at or time.time())
     headers = {
         "X-Prolific-Request-Timestamp": timestamp,
         "X-Prolific-Request-Signature": sign(secret, timestamp, body.encode()),
         "X-Event-Id": event,
+        "X-Timestamp": timestamp if event_at is None else str(event_at),
     }
     return Client().post(ADDRESS, body, content_type="application/json", headers=headers)
 
@@ -96,6 +112,19 @@ def test_the_status_that_was_sent_last_counts_in_any_order(worker: Worker) -> No
     assert PlatformEvent.objects.count() == 2
 
 
+def test_an_old_event_that_is_delivered_again_later_does_not_undo_a_newer_one(worker: Worker) -> None:
+    now = time.time()
+    post("APPROVED", at=now - 30, event="e2")
+    post("AWAITING REVIEW", at=now, event="e1", event_at=now - 60)
+    assert PlatformIdentity.objects.get().status == "APPROVED"
+
+
+@pytest.mark.parametrize("event_at", ["", "yesterday", "1e300"])
+def test_an_event_without_a_readable_time_has_that_of_its_request(worker: Worker, event_at: str) -> None:
+    assert post("APPROVED", event_at=event_at).json() == {"recorded": True}
+    assert PlatformIdentity.objects.get().status == "APPROVED"
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"secret": "another"}, {"at": time.time() - 4 * 86400}, {"at": time.time() + 4 * 86400}],
@@ -156,3 +185,38 @@ def test_the_same_event_ten_times_at_once_is_stored_once(project: Project) -> No
     answers = run_concurrently([lambda: post("RETURNED", at=now).json()["recorded"]] * 10)
     assert sorted(answers) == [False] * 9 + [True]
     assert Worker.objects.get().outcome == "returned"
+
+
+class Visitor:
+    """A worker who joins over HTTP with cookies of their own."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self.address, self.opener = address, build_opener(HTTPCookieProcessor(CookieJar()))
+        page = self.get(path)
+        values = {name: re.findall(f'name="{name}"[^>]* value="([^"]*)"', page)[0] for name in FORM}
+        self.opener.open(f"{address}/s/pets/join/", urlencode(values | {"consent": "on"}).encode(), timeout=60)
+
+    def get(self, path: str) -> str:
+        return str(self.opener.open(self.address + path, timeout=60).read().decode())
+
+    def pairs(self) -> list[Any]:
+        return list(json.loads(self.get("/s/pets/task/"))["pairs"])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_another_worker_gets_the_pairs_of_a_returned_task_within_five_seconds(project: Project) -> None:
+    recruit(project, webhook_secret=SECRET)
+    Project.objects.update(redundancy=1)
+    two = Item.objects.filter(group="cats").order_by("pk").values_list("pk", flat=True)[:2]
+    Item.objects.exclude(pk__in=list(two)).update(active=False)
+    with serving() as port:
+        links = [link(project, pid, SESSION_ID=session) for pid, session in ((PID, SESSION), (OTHER_PID, "9d" * 12))]
+        held, waiting = (Visitor(f"http://127.0.0.1:{port}", each) for each in links)
+        assert len(held.pairs()) == 1, "the only pair of the study"
+        assert waiting.pairs() == []
+        began = time.monotonic()
+        assert post("RETURNED").json() == {"recorded": True}
+        assert len(waiting.pairs()) == 1
+        assert time.monotonic() - began < 5

@@ -23,7 +23,7 @@ KEY, OTHER_KEY = (rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PUBLIC = KEY.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 JWK = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
 JWKS = json.dumps({"keys": [JWK | {"kid": "k1", "alg": "RS256", "use": "sig"}]})
-IDS = {"participant_id": PID, "study_id": STUDY, "session_id": SESSION}
+IDS = {"PROLIFIC_PID": PID, "STUDY_ID": STUDY, "SESSION_ID": SESSION, "workspace_id": "9e" * 12}
 SEGMENT = base64.urlsafe_b64encode(json.dumps({"alg": "none", "kid": "k1"}).encode()).decode().rstrip("=")
 
 
@@ -56,6 +56,19 @@ def test_a_signed_link_makes_a_verified_worker(signed_project: Project, client: 
     assert PlatformIdentity.objects.get().verified is True
 
 
+@pytest.mark.parametrize(
+    "audience", ["https://testserver", "https://testserver/s/pets/?PROLIFIC_PID=5f", ["testserver"]]
+)
+def test_the_audience_may_be_the_host_or_the_address(signed_project: Project, client: Client, audience: Any) -> None:
+    assert client.get(link(signed_project, prolific_token=token(aud=audience))).status_code == 200
+
+
+def test_a_token_alone_says_who_arrives(signed_project: Project, client: Client) -> None:
+    join(client, f"{signed_project.get_judging_url()}?prolific_token={token()}")
+    stored = PlatformIdentity.objects.get()
+    assert (stored.external_id, stored.study_id, stored.session_id, stored.verified) == (PID, STUDY, SESSION, True)
+
+
 BAD_TOKENS = {
     "missing": lambda: "",
     "no algorithm": lambda: f"{SEGMENT}.{token().split('.')[1]}.",
@@ -66,10 +79,14 @@ BAD_TOKENS = {
     "expired": lambda: token(exp=time.time() - 600),
     "no expiry": lambda: token(exp=None),
     "another server": lambda: token(aud="evil.example"),
+    "a host that only begins like ours": lambda: token(aud="https://testserver.evil.example/"),
+    "our name in the path": lambda: token(aud="https://evil.example/testserver"),
+    "an audience that is no address": lambda: token(aud=["https://[testserver", 7]),
     "no audience": lambda: token(aud=None),
-    "another study": lambda: token(prolific=IDS | {"study_id": "0" * 24}),
-    "another participant": lambda: token(prolific=IDS | {"participant_id": OTHER_PID}),
+    "another study": lambda: token(prolific=IDS | {"STUDY_ID": "0" * 24}),
+    "another participant": lambda: token(prolific=IDS | {"PROLIFIC_PID": OTHER_PID}),
     "no ids": lambda: token(prolific=None),
+    "an id that is no text": lambda: token(prolific=IDS | {"SESSION_ID": 8}),
     "changed signature": lambda: token()[:-8] + "AAAAAAAA",
 }
 
@@ -83,6 +100,13 @@ def test_a_forged_or_expired_token_is_refused_without_a_row(signed_project: Proj
 
 def test_a_link_without_a_token_is_refused(signed_project: Project, client: Client) -> None:
     assert client.get(link(signed_project)).status_code == 403
+
+
+def test_a_refused_link_warns_the_researcher(signed_project: Project, client: Client, admin_client: Client) -> None:
+    page = "/projects/pets/recruitment/"
+    assert "could not be verified" not in admin_client.get(page).content.decode()
+    client.get(link(signed_project, prolific_token=token(kid="a new key")))
+    assert "paste Prolific's public keys again" in admin_client.get(page).content.decode()
 
 
 @pytest.mark.parametrize("text", ["{}", '{"keys": []}', "no json", '{"keys": [{"kty": "oct", "kid": "a", "k": "x"}]}'])

@@ -1,6 +1,6 @@
 """Concurrent requests over HTTP: a UUID is stored once, a pair answered once, and no pair exceeds its redundancy.
 
-`make test` runs a small form, `make drills` (DRILLS=long) the full one.
+`make test` runs a small form, `make long-tests` (DRILLS=long) the full one.
 """
 
 import json

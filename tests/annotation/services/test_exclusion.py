@@ -90,7 +90,7 @@ def test_an_owner_decides_whether_an_excluded_worker_goes_on(
     page = client.post(f"{address}exclude/", {"reason": "too fast", "suspend": "on"}, follow=True).text
     assert "The worker gets no more pairs." in page
     page = client.post(f"{address}suspend/", {"suspended": "no"}, follow=True).text
-    assert "The worker can go on judging; new answers are kept and do not count either." in page
+    assert "The worker can go on judging; new answers are stored but do not count either." in page
     client.post(f"{address}suspend/", {"suspended": "yes"})
     client.post(f"{address}include/")
     assert not Worker.objects.get().suspended

@@ -1,7 +1,9 @@
 """On SQLite, only one thread of a process writes at a time."""
 
+from typing import Any
+
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from annotation.storage import write_lock
 
@@ -27,3 +29,11 @@ def test_a_failed_write_releases_the_lock() -> None:
     with pytest.raises(ValueError, match="no"):
         fail()
     assert not write_lock._lock.locked()
+
+
+def test_a_write_that_waits_too_long_for_another_is_refused(settings: Any) -> None:
+    settings.REQUEST_LOCK_SECONDS = 0.05
+    if connection.vendor != "sqlite":
+        return
+    with write_lock._lock, pytest.raises(OperationalError, match="taking too long"):
+        write_lock.serialise_writes(lambda: None)()

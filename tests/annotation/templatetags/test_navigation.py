@@ -1,4 +1,4 @@
-"""The five groups of a study's pages, by role and by page."""
+"""The four groups of a study's pages, by role and by page."""
 
 import re
 from collections.abc import Callable
@@ -20,20 +20,28 @@ def navigation(client: Client, path: str) -> list[str]:
     return [f"{label}*" if current else label for current, label in links]
 
 
-def test_owners_see_five_groups_and_the_pages_of_the_current_one(project: Project, owner: User, log_in: LogIn) -> None:
+def test_owners_see_four_groups_and_the_pages_of_the_current_one(project: Project, owner: User, log_in: LogIn) -> None:
     assert navigation(log_in(owner), "") == [
-        "Collect*", "Plan", "Results", "Model", "Share",
-        "Overview*", "Progress", "Items", "Link for workers", "Recruitment", "Preparation", "Arms",
-        "Participants", "Passport", "Settings",
+        "Collect*", "Results", "Model", "Share",
+        "Overview*", "Progress", "Items", "Study designer", "Link for workers", "Participants", "Suggested pairs",
+        "When to stop", "Passport", "Settings",
     ]  # fmt: skip
+
+
+def test_settings_are_divided_into_pages(project: Project, owner: User, log_in: LogIn) -> None:
+    assert navigation(log_in(owner), "arms/")[-6:] == [
+        "Settings*", "General", "Questions", "Preparation", "Arms*", "Recruitment",
+    ]  # fmt: skip
+    assert 'aria-current="true">Settings' in log_in(owner).get("/projects/pets/arms/").content.decode()
 
 
 def test_viewers_see_only_pages_that_they_may_open(project: Project, viewer: User, log_in: LogIn) -> None:
     client = log_in(viewer)
     assert navigation(client, "link/") == [
-        "Collect*", "Plan", "Results", "Model", "Overview", "Progress", "Items", "Link for workers*", "Passport",
+        "Collect*", "Results", "Model", "Overview", "Progress", "Items", "Study designer", "Link for workers*",
+        "Suggested pairs", "When to stop", "Passport",
     ]  # fmt: skip
-    assert navigation(client, "model/") == ["Collect", "Plan", "Results", "Model*"]
+    assert navigation(client, "model/") == ["Collect", "Results", "Model*"]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +49,11 @@ def test_viewers_see_only_pages_that_they_may_open(project: Project, viewer: Use
     [
         ("items/add/", "Items"),
         ("judgements/import/", "Overview"),
-        ("copy/", "Settings"),
-        ("delete/", "Settings"),
+        ("copy/", "Settings*General"),
+        ("delete/", "Settings*General"),
+        ("gold/", "Settings*Preparation"),
+        ("people/", "Settings*Recruitment"),
+        ("suggestions/", "Suggested pairs"),
         ("ranking/?q=cats", "Ranking"),
         ("components/", "Components"),
         ("model/settings/", "Model settings"),
@@ -52,4 +63,4 @@ def test_viewers_see_only_pages_that_they_may_open(project: Project, viewer: Use
 )
 def test_every_page_marks_its_own_place(path: str, current: str, project: Project, owner: User, log_in: LogIn) -> None:
     marked = [label for label in navigation(log_in(owner), path) if label.endswith("*")]
-    assert marked[1:] == [f"{current}*"]
+    assert "".join(marked[1:]) == f"{current}*"

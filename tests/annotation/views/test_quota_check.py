@@ -13,7 +13,7 @@ from annotation.services.pairs.counts import possible_judgements
 
 pytestmark = pytest.mark.django_db
 
-TOO_MANY = "The items form 9 pairs, so a worker can give at most 9 judgements, not 40. Workers are told 9."
+TOO_MANY = "The items form 9 pairs, so a worker can make at most 9 judgements, not 40. Workers are told 9."
 NO_CONSENT = "The consent text is empty, so workers are not asked to agree to anything."
 
 
@@ -34,7 +34,7 @@ def test_the_overview_names_a_quota_that_cannot_be_met(
     client = log_in(owner)
     assert TOO_MANY in client.get("/projects/pets/").text
     change(project, judgements_per_worker=9)
-    assert "so a worker can give at most" not in client.get("/projects/pets/").text
+    assert "so a worker can make at most" not in client.get("/projects/pets/").text
 
 
 def test_all_items_form_pairs_if_groups_may_be_mixed(

@@ -24,6 +24,7 @@ def test_saving_shows_the_link_for_prolific_and_is_audited(olga: Client) -> None
     assert Recruitment.objects.get().codes == {"finished": "C1ABC"}
     page = olga.get(PAGE).content.decode()
     assert "/s/pets/?PROLIFIC_PID={{%PROLIFIC_PID%}}&amp;STUDY_ID={{%STUDY_ID%}}" in page
+    assert page.count("data-copy=") == 2, "the study link and the address for events can be copied"
     assert AuditEntry.objects.latest("pk").details["platform"] == ["", "prolific"]
     assert "codes: – → finished C1ABC" in olga.get("/projects/pets/").content.decode()
 

@@ -95,6 +95,30 @@ def test_the_checklist_says_what_is_missing(project: Project, recruitment: Any) 
     ]
 
 
+def test_missing_entries_lead_to_the_page_where_they_are_added(
+    project: Project, recruitment: Any, owner: User, log_in: Any
+) -> None:
+    page = log_in(owner).get("/projects/pets/participants/").text
+    assert '<a href="/projects/pets/settings/">Consent text</a>' in page
+    assert '<a href="/projects/pets/recruitment/">ID of the study on Prolific</a>' in page
+    assert ">Code for workers who finished</a>" not in page
+
+
+def test_the_overview_says_that_no_one_can_join_after_the_pilot(
+    project: Project, owner: User, log_in: Any, judge: Judge
+) -> None:
+    client = log_in(owner)
+    recruit(project, pilot_workers=1)
+    assert "The pilot has ended" not in client.get("/projects/pets/").text
+    add_worker(project, judge, 1, "finished", 5)
+    page = client.get("/projects/pets/").text
+    assert "The pilot has ended" in page
+    assert 'href="/projects/pets/recruitment/">Change the settings' in page
+    assert "Workers who come from the platform can judge from now on." in page
+    recruit(project, pilot_workers=0)
+    assert "The pilot has ended" not in client.get("/projects/pets/").text
+
+
 def test_imported_and_simulated_workers_are_no_participants(project: Project, judge: Judge) -> None:
     settings = {"reward": Decimal("2.00"), "places": 10, "pilot_workers": 1}
     row = recruit(project, "", **settings)
@@ -106,7 +130,7 @@ def test_imported_and_simulated_workers_are_no_participants(project: Project, ju
     Worker.objects.filter(pk=imported.pk).update(state="finished", outcome="import")
     payment = summarise_payment(project, row)
     assert (payment.n_timed, payment.spent) == (0, 0)
-    assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0, 0]
+    assert [stage.count for stage in count_stages(project)] == [0, 0, 0, 0, 0, 0]
     assert count_others(project) == 2
     pilot = opening_checklist(project, row, payment)[-1]
     assert (pilot.text, pilot.done) == ("Pilot: at least one worker has finished", False)

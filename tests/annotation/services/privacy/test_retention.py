@@ -20,7 +20,7 @@ from modelling.training import versions
 from modelling.updater import loop
 from tests.annotation.services.privacy.test_erasure import CANARY, dump_database
 from tests.helpers.commands import CommandLine
-from tests.modelling.studies import make_version
+from tests.modelling.samples.studies import make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
