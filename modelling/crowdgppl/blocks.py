@@ -1,4 +1,4 @@
-"""Users' labels in block coordinates, users of similar size stacked for batched linear algebra.
+"""Users' labels in block coordinates, with blocks of similar size stacked for batched linear algebra.
 
 One coordinate per label, or one per item the user has seen, whichever is fewer. D maps utilities of all items to block
 coordinates: rows e_a - e_b, or rows e_i. `users.py` computes with these blocks.
@@ -15,9 +15,9 @@ from scipy import sparse
 from .arrays import BoolArray, FloatArray, IntArray
 from .labels import UserBatch
 
-CHUNK_ENTRIES = 60_000  # of one stack of blocks: it should stay in cache
-SMALL_BLOCK = 32  # positions are kept for blocks up to this size
-LARGE_BLOCK = 120  # blocks above this size are scattered one by one
+CHUNK_ENTRIES = 60_000  # largest size of one stack of blocks, which should fit into the CPU cache
+SMALL_BLOCK = 32  # positions are cached for blocks up to this size
+LARGE_BLOCK = 120  # larger blocks are added to the sums one by one
 
 
 @dataclass(eq=False)

@@ -22,21 +22,21 @@ from .posterior import Posterior
 from .shards import ShardedVisit
 from .users import Statistics, Visit, times_vector
 
-NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: limits; their total size
+NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: fewest, most, and total size
 NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the null mean by this many null sds
-MAX_AXIS_TURN = 0.3  # largest turn of an axis of A in one iteration
+MAX_AXIS_TURN = 0.3  # largest rotation of an axis of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
-SAME_VARIANCE = 1e-2  # eigenvalues nearer than this, relative to the smallest, are equal
-MAX_SPREAD = 0.35  # largest share of the variance along the axes
+SAME_VARIANCE = 1e-2  # eigenvalues with a smaller relative difference are treated as equal
+MAX_SPREAD = 0.35  # upper limit of the spread, as a share of the variance along the axes
 MIN_VARIANCE, MAX_VARIANCE = 1e-8, 1e6  # limits of the variance of tastes along a direction
-CERTAIN_SDS = 5.0  # above this many null sds nothing is added to the correction
+CERTAIN_SDS = 5.0  # above this many null sds the correction is used as it is
 DOUBT = 1.5  # added to the correction where the scores show no component
-OVERFIT_MARGIN = 0.9  # of the theory, which counts every item that the labels inform as equally well known
-CLEAR = 0.5  # a component is counted if the squared cosine with its true direction is expected to be above this
-DIRECTION_STEP, MAX_TURN = 6.0, 0.4  # factor of the gradient step; its largest norm relative to that of A
-TURN_LABELS = 100_000  # between turns of the directions in mini-batches, or one epoch
-SMALL_PROBLEM = 200  # up to this many items all eigenvalues are cheaper than the leading ones
+OVERFIT_MARGIN = 0.9  # factor of the theoretical overfit, which takes all items as equally well known
+CLEAR = 0.5  # a component counts if its expected squared cosine with the true direction exceeds this
+DIRECTION_STEP, MAX_TURN = 6.0, 0.4  # factor of the gradient step; its largest norm, relative to the norm of A
+TURN_LABELS = 100_000  # labels between two rotations of the directions in mini-batches, at most one epoch
+SMALL_PROBLEM = 200  # up to this many items a full eigendecomposition is faster than a partial one
 
 
 def leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
@@ -44,7 +44,7 @@ def leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     count = min(count, len(M))
     found = None
     if len(M) > SMALL_PROBLEM and count <= len(M) // 4:
-        with suppress(ArpackNoConvergence):  # eigenvalues too close to each other
+        with suppress(ArpackNoConvergence):  # the eigenvalues may be too close to each other
             found = eigsh(M, k=count, which="LA", v0=np.ones(len(M)), tol=1e-4)
     values, vectors = linalg.eigh(M) if found is None else found
     order = np.argsort(-values)[:count]
@@ -106,7 +106,7 @@ def sampled_eigenvalue(
     """The largest eigenvalue of the scores of a crowd without components."""
     n_users = len(visit.groups.users)
     widest = int(padded_size(np.array([root.shape[1] for root in roots])).max())
-    # Each user has their own random numbers, so that one label more changes little.
+    # Each user has their own random numbers, so one more label changes little.
     Z, noise = np.zeros((n_users, post.n_items)), rng.standard_normal((n_users, widest))
     for solution, root in zip(visit.solutions, roots, strict=True):
         block = solution.block
@@ -134,7 +134,7 @@ def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None
 
 
 def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, count: int = 0) -> FloatArray:
-    """Turn Psi and the variance of A along it towards the gradient of the evidence; return the turn (M, M).
+    """Rotate Psi and the variance of A along it towards the gradient of the evidence; return the rotation (M, M).
 
     `excess` (N, N) is the sum over `n_users` users of 2 d log Z / dA; the step shrinks with the count of refreshes. A
     user's scores have covariance J = (A + n)^-1 with the noise n of their labels, so that (A + n) excess (A + n) / U is
@@ -154,13 +154,13 @@ def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, coun
     post.Psi, post.A_M = (
         post.taste_prior.unwhiten(vectors),
         bounded(A_M / kept, post.floor),
-    )  # turning loses no variance
+    )  # the rotation preserves the variance
     post.clear_cache()
     return np.asarray(turned)
 
 
 class Turning:
-    """Accumulates the gradient of the evidence over mini-batches until it is time to turn the directions."""
+    """Accumulates the gradient of the evidence over mini-batches until the next rotation of the directions."""
 
     def __init__(self, post: Posterior, n_all: int) -> None:
         self.n_all, self.free = n_all, 0 < post.Psi.shape[1] < post.n_items
@@ -170,7 +170,7 @@ class Turning:
         self.excess, self.n_users, self.n_labels = np.zeros((post.n_items, post.n_items)), 0, 0
 
     def add(self, visit: ShardedVisit, post: Posterior) -> bool:
-        """Add the users of a batch; return whether there are enough labels for a turn."""
+        """Add the users of a batch; return whether enough labels have been seen for a rotation."""
         if not self.free:
             return False
         self.excess += visit.excess(post)
@@ -178,7 +178,7 @@ class Turning:
         return self.n_labels >= TURN_LABELS
 
     def turn(self, post: Posterior, stats: Statistics, count: int) -> None:
-        """Turn the directions, and lengthen the axes whose variance the batches since the last turn support.
+        """Rotate the directions, and lengthen the axes whose larger variance the recent batches support.
 
         `stats` are those of the last batch, scaled to all users.
         """
@@ -190,7 +190,7 @@ class Turning:
 
 
 def lengthen_axes(post: Posterior, stats: Statistics) -> None:
-    """Half a Fisher step of the variances that are too small; steps of their logs would take long from near 0."""
+    """Take half a Fisher step of each variance that is too small; steps of its log would be slow near 0."""
     axes = principal_axes(post, stats)
     scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
     least = 1e-4 * float(axes.fisher.max(initial=0.0)) + 1e-300  # labels say nothing about a common constant
@@ -251,7 +251,7 @@ def principal_axes(post: Posterior, stats: Statistics) -> Axes:
 
 
 def effective_items(post: Posterior) -> float:
-    """The effective number of directions that the labels inform: those with more information than the prior has.
+    """The effective number of directions about which the labels are more informative than the prior.
 
     tr[c H (I + c H)^-1] relative to K_A, with c the variance of utilities per item, not below that of the noise.
     """
@@ -290,16 +290,16 @@ def step_A(
         square = float((memory["step"] ** 2).sum())
         length = float(np.clip(square / drop if drop > 0 else 1.0, 0.3, 3.0))
     before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values, limit) @ L.T, post.floor)
-    memory["proposed"], memory["step"] = proposed, post.A_M - before  # without what the floor held back
+    memory["proposed"], memory["step"] = proposed, post.A_M - before  # with the step actually taken, after clipping
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
     return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
 
 
 def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
-    """The step I + E, with variances on the diagonal moved by at most exp(limit) and turns between axes limited.
+    """The step I + E, with the change of variances limited to a factor exp(limit) and rotations between axes limited.
 
-    The exponential of E would lengthen an axis that turns towards a direction of little variance.
+    The exponential of E would lengthen an axis that rotates towards a direction of little variance.
     """
     root = np.sqrt(values)
     turn = min(MAX_AXIS_TURN, limit) * np.maximum.outer(root, root) / np.minimum.outer(root, root)
@@ -329,7 +329,7 @@ def sum_products(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray, steps: int) -> FloatArray:
-    """Solve apply(x) = b for symmetric matrices, a few steps."""
+    """Solve apply(x) = b for symmetric matrices approximately, in a few steps."""
     x, r = np.zeros_like(b), b.copy()
     p, square = r.copy(), float((r * r).sum())
     first = square

@@ -17,19 +17,19 @@ from .posterior import Posterior
 from .shards import ShardedVisit
 from .users import Statistics, Visit
 
-SHAPE, SCALE = 0.25, 2.0  # prior of s = sqrt(v_t) in log v_t: SHAPE log s - s / SCALE; SCALE of the sd of tastes, too
-RATIO_SD = 1.5  # v_t is not far below the variance of tastes: normal prior of log(v_t / tau) below 0
-TASTE_PENALTY = 2.0  # exponential prior of the root of the share of tastes: none unless the labels show them
+SHAPE, SCALE = 0.25, 2.0  # log prior of s = sqrt(v_t): SHAPE log s - s / SCALE; SCALE also for the sd of tastes
+RATIO_SD = 1.5  # sd of the normal prior of log(v_t / tau) below 0: v_t is rarely far below the variance of tastes
+TASTE_PENALTY = 2.0  # rate of the exponential prior of sqrt(share of tastes), which favours no tastes
 MIN_V_T = 0.01
 MAX_MARGIN = 5.0
 MIN_TAU = 1e-5
-SHARE_PRIOR = 2.0  # pseudo-observations on both sides of share = 1/2
+SHARE_PRIOR = 2.0  # pseudo-observations on either side of share = 1/2
 SHARED_ERRORS, MAX_SCALE_SD = 6.0, 0.5  # for the uncertainty of the common scale (set_scale_sd)
-SMALL_SHARE = 0.05  # steps of tau below this share of all variance count less for convergence
+SMALL_SHARE = 0.05  # while tau is below this share of all variance, its steps count less for convergence
 RIDGE = 0.05  # added to every Fisher information
 LONGEST = 3.0  # largest factor of a Fisher step
 MAX_STEP = 1.5  # largest change of a log scale in one iteration
-MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is free, so that the axes can follow
+MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is learned, so that the axes can adapt
 
 
 @dataclass
@@ -82,7 +82,7 @@ def scale_and_share(gradient: FloatArray, fisher: FloatArray, share: float) -> t
 
 
 def add_share_prior(gradient: FloatArray, fisher: FloatArray, share: float) -> None:
-    """Pseudo-observations on both sides of share = 1/2."""
+    """Add the gradient and information of pseudo-observations on either side of share = 1/2."""
     if len(gradient) == 2:
         gradient[1] += SHARE_PRIOR * (1.0 - 2.0 * share)
         fisher[1, 1] += 2.0 * SHARE_PRIOR * share * (1.0 - share) + RIDGE
@@ -97,7 +97,7 @@ def moved_share(share: float, step: float) -> float:
 def step_tastes(
     post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool, limit: float
 ) -> float:
-    """Step log tau, the variance of tastes outside the axes of A, and while there are none the share of the features.
+    """Step log tau, the variance of tastes outside the axes of A; without axes, also step the share of the features.
 
     Along the axes only their expected overfit counts.
     """
@@ -193,7 +193,7 @@ class IterateAverage:
 
 
 def scale_information(visit: Visit) -> float:
-    """Information of the labels about the log of a common factor c of all utilities, from cross-predictions.
+    """Information in the labels about the log of a common factor c of all utilities, from cross-predictions.
 
     Each label is predicted from the others by its cavity N(m, v): P(y) = Phi(c m / sqrt(1 + c^2 v)).
     """

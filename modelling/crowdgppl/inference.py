@@ -43,27 +43,27 @@ from .reliability import learn_sharpness, update_sharpness
 from .shards import Executor, LocalExecutor, Shard, ShardedVisit, without_users
 from .users import FIRST_PRECISION, Statistics, Visit
 
-MIN_USERS = 3  # fewer users have no components
-REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of times the directions are turned
+MIN_USERS = 3  # with fewer users no components are fitted
+REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of rotations of the directions
 MANY_ITEMS = 1000
 SAMPLE_LABELS = 40_000  # mini-batches start from a fit to about this many labels, of at most half of the users
-EPOCHS = 5  # over all users in mini-batches
+EPOCHS = 5  # passes over all users in mini-batches
 EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch,
 EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
-SAMPLED_USERS_OF_BATCH = 40  # of the last epoch, whose information about the axes is kept
-REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # limits of the random users visited by an update
+SAMPLED_USERS_OF_BATCH = 40  # users per batch of the last epoch whose information about the axes is stored
+REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # most random users that an update visits, and most labels of them
 REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small continues its fit
-REFIT_ITERATIONS, MOVE_PER_GROWTH = 6, 2.5  # of such an update; largest change of a log scale, relative to the growth
-STOCHASTIC_LENGTH = 2.0  # Fisher steps of A and the scales are too short, because the sites respond
+REFIT_ITERATIONS, MOVE_PER_GROWTH = 6, 2.5  # of such an update: iterations, largest change of a log scale per growth
+STOCHASTIC_LENGTH = 2.0  # factor of Fisher steps of A and the scales, which are too short because the sites respond
 UPDATE_STEPS = 4
-RELIABILITY_ROUNDS = 1  # fits that use the reliability learned before; more do not improve the consensus
+RELIABILITY_ROUNDS = 1  # refits with the learned reliability; more do not improve the consensus
 SETTLING_STEPS = 3  # updates of the sites at the end of a fit
-UPDATE_WORK = 1.5e8  # largest sum of the cubes of block sizes in an update; above it blocks are cut
+UPDATE_WORK = 1.5e8  # largest sum of cubed block sizes in an update; above it blocks are cut
 BLOCK_SIZES = (10**9, 400, 300, 200, 150)  # to the first of these sizes that is small enough
 LARGEST_BLOCK = 100  # users with larger blocks are split while A and the scales are learned
 FIRST_ITERATIONS, FIRST_OF_MANY, MANY_LABELS = 5, 3, 10_000  # with A = tau K; fewer are enough for many labels
-SHARE_ITERATIONS = 25  # the same with features, at most, until their shares are steady
-EVIDENCE_EVERY = 4  # iterations
+SHARE_ITERATIONS = 25  # with features: at most this many, until their shares are steady
+EVIDENCE_EVERY = 4  # iterations between two computations of the evidence
 FULL_STEP_ITERATIONS = 2  # the first iterations are not damped
 
 
@@ -92,7 +92,7 @@ class Trace:
     evidence: list[float] = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
-    refitted: bool = False  # an update fitted a small study again
+    refitted: bool = False  # whether an update continued the fit of a small study
 
 
 class Inference:
@@ -101,7 +101,7 @@ class Inference:
     def __init__(self, store: LabelStore, post: Posterior, options: Options, rng: np.random.Generator) -> None:
         self.store, self.post, self.options, self.rng = store, post, options, rng
         self.trace = Trace()
-        self.max_iterations = options.max_iterations  # largest number of iterations, for reports of progress
+        self.max_iterations = options.max_iterations  # for progress reports
         self.axes: Axes | None = None  # at the last step
         self.max_step = MAX_STEP  # largest change of a log scale in an iteration
         self.stats: Statistics | None = None  # sums over users at the last step
@@ -274,7 +274,7 @@ class Inference:
             add_spread(self.post, self.axes.spread)
 
     def sum_over_users(self, users: IntArray) -> None:
-        """Exact sums H and h over all users at the present A, after one refresh of the sites."""
+        """Compute H and h over all users exactly at the current A, after one refresh of the sites."""
         post, options = self.post, self.options
         H, h, information = np.zeros_like(post.H), np.zeros_like(post.h), 0.0
         counts = self.store.count_labels(users)
@@ -327,7 +327,7 @@ class Inference:
         return self.trace
 
     def choose_labels(self, batch: UserBatch, before: UserBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Mark the labels that an update uses, after and before the change; all of a user with retracted labels."""
+        """Mark the labels that an update uses, after and before the change: all labels of users with retractions."""
         new, N = batch.new_labels(), self.post.n_items
         ends = zip(batch.start[:-1], batch.start[1:], strict=True)
         rows = [first + np.flatnonzero(new[first:last]) for first, last in ends]
@@ -377,7 +377,7 @@ class Inference:
         return stats
 
     def absorb(self, batch: UserBatch) -> Trace:
-        """Learn from labels that are not kept, without components: their sites are added to H and h permanently.
+        """Learn from labels that are not stored (models without components only): their sites stay in H and h.
 
         The sites are found in the space of these labels alone, where q(t) is their prior.
         """
@@ -402,7 +402,7 @@ class Inference:
         return self.trace
 
     def refit(self, users: IntArray, growth: float, reliability: bool) -> Trace:
-        """Continue the fit of a small study with all its labels: a few iterations from the present A and scales.
+        """Continue the fit of a small study with all its labels: a few iterations from the current A and scales.
 
         Their logs move by at most MOVE_PER_GROWTH times the relative growth of the labels, so that versions of a small
         study do not jump between explanations that the labels support about equally.
@@ -460,7 +460,7 @@ class Inference:
 
 
 def refresh_users(shard: Shard, post: Posterior, new_steps: int, damping: float) -> tuple[UserBatch, Statistics, float]:
-    """Refresh the sites of these users; return them with H and h, and the information about the common scale."""
+    """Refresh the sites of these users; return the sites, H, h and the information about the common scale."""
     visit = shard.visit(post)
     visit.refresh_sites(post, new_steps if shard.batch.new_labels().any() else 1, damping)
     information = scale_information(visit)

@@ -15,7 +15,7 @@ from scipy import linalg
 from .arrays import FloatArray, IntArray
 from .kernels import Kernel
 
-MAX_SHARE = 0.98  # some own part always remains: K is well conditioned, and enough votes outweigh the features
+MAX_SHARE = 0.98  # below 1, so that K is well conditioned and enough votes outweigh the features
 MIN_SHARE = 0.02
 FIRST_SHARE = 0.5
 BLOCK = 64
@@ -37,11 +37,11 @@ class ItemPrior:
             return
         K = kernel(X) if K_features is None else K_features
         self.size = (float(np.diagonal(K).mean()) or 1.0) if size is None else size
-        if np.ptp(K) > SAME_FEATURES * np.abs(K).max(initial=0.0):  # equal items tell nothing about each other
+        if np.ptp(K) > SAME_FEATURES * np.abs(K).max(initial=0.0):  # features differ
             self.K_features = K / self.size if K_features is None else K
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the matrices that are computed from it: they need not travel to other processes."""
+        """Leave out matrices that can be computed again, so that they are not sent to other processes."""
         return {name: value for name, value in vars(self).items() if name not in ("K", "K_inverse", "_factor")}
 
     def with_share(self, share: float) -> ItemPrior:

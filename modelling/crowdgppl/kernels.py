@@ -12,9 +12,9 @@ from .arrays import FloatArray
 
 Columns = tuple[int, int] | None
 
-MEDIAN_ROWS = 3000  # rows used for the median distance; an even spread of them, so no random numbers are needed
+MEDIAN_ROWS = 3000  # most rows used for the median distance, evenly spaced, so no random numbers are needed
 MANY_DIMENSIONS = 200  # beyond this the median is multiplied by the square root of the number of features
-ROUNDING = 1e-12  # squared distances below this share of the squared norms are rounding: the rows are the same
+ROUNDING = 1e-12  # squared distances below this share of the squared norms count as rounding errors of 0
 
 
 @runtime_checkable

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from .arrays import FloatArray, IntArray, State
 
-CHUNK_ENTRIES = 4e6  # of the blocks of users that are solved at once: 32 MB for each matrix
-CHUNK_LABELS, CHUNK_LABELS_PER_ITEM = 40_000, 20  # the sums of a chunk have N^2 entries, whatever its labels
-MAX_WEIGHT = 1e6  # beyond it one label would dominate the rounding error of all others
+CHUNK_ENTRIES = 4e6  # total size of the blocks of users solved at once: 32 MB for each matrix
+CHUNK_LABELS, CHUNK_LABELS_PER_ITEM = 40_000, 20  # chunks need enough labels, because the sums of each have N^2 entries
+MAX_WEIGHT = 1e6  # with larger weights, rounding errors of one label could swamp all others
 
 
 def indices(values: npt.ArrayLike, name: str) -> IntArray:
@@ -161,9 +161,9 @@ class UserBatch:
     def related_labels(
         self, focus: Sequence[tuple[IntArray, IntArray]], n_items: int, size: int
     ) -> npt.NDArray[np.bool_]:
-        """Mark the labels to look at for pairs (a, b) of each user: all of a user with blocks of at most `size`.
+        """Mark the labels to use for pairs (a, b) of each user: all labels of users with blocks of at most `size`.
 
-        Of others the labels without a site, those that share an item with the pairs, and then the newest.
+        For other users: labels without a site, labels that share an item with the pairs, and then the newest.
         """
         keep = np.ones(len(self), dtype=bool)
         for user in np.flatnonzero(np.minimum(self.counts, n_items) > size).tolist():
@@ -184,7 +184,7 @@ class UserBatch:
 class LabelStore(Protocol):
     """Labels and sites of each user: arrays in memory, or rows in a database.
 
-    `load` returns all labels of these users; `save_sites` keeps their sites for the next visit. A store may also drop
+    `load` returns all labels of these users; `save_sites` stores their sites for the next visit. A store may also drop
     sites: they are recomputed at the next visit.
     """
 
@@ -251,7 +251,7 @@ class ArrayStore:
         )  # fmt: skip
 
     def save_sites(self, batch: UserBatch) -> None:
-        """Keep the sites of these users."""
+        """Store the sites of these users."""
         rows = self.rows(batch.users)
         self.lam[rows], self.eta[rows] = batch.lam, batch.eta
 
@@ -335,7 +335,7 @@ class NoLabels:
 
 
 def chunks_of_users(users: IntArray, counts: IntArray, n_items: int) -> Sequence[IntArray]:
-    """Split users in their order so that the blocks of a part fit into memory, and other machines can take parts."""
+    """Split users, in order, into chunks whose blocks fit into memory and which other machines can work on."""
     entries = np.cumsum(np.minimum(counts, n_items).astype(np.float64) ** 2) // CHUNK_ENTRIES
     labels = np.cumsum(counts) // max(CHUNK_LABELS, CHUNK_LABELS_PER_ITEM * n_items)
     parts = np.split(users, np.flatnonzero(np.diff(entries) + np.diff(labels)) + 1)

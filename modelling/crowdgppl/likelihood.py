@@ -18,9 +18,9 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from .arrays import FloatArray
 
-MIN_VARIANCE = 1e-9  # identical items: z = 0 +- 0
-MIN_CAVITY = 1e-3  # share of the marginal precision that a cavity keeps at least
-DEPTH = 30.0  # quadrature covers where the log density is within this of its top
+MIN_VARIANCE = 1e-9  # for identical items, where the variance of z is 0
+MIN_CAVITY = 1e-3  # smallest precision of a cavity, as a share of the marginal precision
+DEPTH = 30.0  # quadrature covers the range where the log density is within this of its maximum
 SEARCH_STEPS = 50
 POINTS, POINT_WEIGHTS = np.polynomial.legendre.leggauss(48)
 CHUNK_ROWS = 2048
@@ -106,7 +106,7 @@ def _quadrature_moments(m: FloatArray, v: FloatArray, y: FloatArray, weight: Flo
     top, reach = log_density(mode), np.sqrt(2.0 * v * DEPTH)
     low = _edge(mode, mode - reach, top, log_density)
     high = _edge(mode, mode + reach, top, log_density)
-    cut = np.where((low < 0.0) & (high > 0.0), 0.0, mode)  # log Phi bends near 0
+    cut = np.where((low < 0.0) & (high > 0.0), 0.0, mode)  # log Phi has most curvature near 0
     left, right = 0.5 * (cut - low)[:, None], 0.5 * (high - cut)[:, None]
     z = np.hstack((cut[:, None] + left * (POINTS - 1.0), cut[:, None] + right * (POINTS + 1.0)))
     density = np.hstack((left * POINT_WEIGHTS, right * POINT_WEIGHTS)) * np.exp(log_density(z) - top[:, None])

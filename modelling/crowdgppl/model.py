@@ -41,7 +41,7 @@ SETTINGS = (
     "n_components", "consensus", "batch_size", "batch_labels", "forgetting_rate", "delay",
     "reliability", "random_state", "max_iterations",
 )  # fmt: skip
-REFIT_GROWTH = 1.2  # a full fit is due when there are this many times the labels of the last one
+REFIT_GROWTH = 1.2  # a full fit is due when the number of labels has grown by this factor
 
 
 class CrowdGPPL:
@@ -152,7 +152,7 @@ class CrowdGPPL:
         return self
 
     def absorb(self, labels: PairwiseLabels) -> CrowdGPPL:
-        """Learn from new labels of known items without keeping them; only without components."""
+        """Learn from new labels of known items without storing them; only possible without components."""
         self._check_fitted()
         if self._post.personal:
             raise ValueError("A model with components needs the labels of its users: use partial_fit.")
@@ -165,7 +165,7 @@ class CrowdGPPL:
         return self
 
     def use_store(self, store: LabelStore) -> CrowdGPPL:
-        """Read the same labels and sites from another store from now on."""
+        """Switch to another store that holds the same labels and sites."""
         self._check_fitted()
         self._store = store
         return self
@@ -233,7 +233,7 @@ class CrowdGPPL:
         self, items: npt.ArrayLike | None = None, X_items: npt.ArrayLike | None = None, return_std: bool = False,
         return_cov: bool = False,
     ) -> Any:  # fmt: skip
-        """Posterior mean of t, optionally with standard deviations or the covariance."""
+        """Return the posterior mean of t, optionally with standard deviations or the covariance."""
         post, rows = self._with_new_items(items, X_items)
         if return_cov:
             return post.t[rows], consensus_covariance(post)[np.ix_(rows, rows)]
@@ -273,7 +273,7 @@ class CrowdGPPL:
         return p[rows], np.sqrt(variances[rows])
 
     def taste_sds(self, items: npt.ArrayLike, among: npt.ArrayLike | None = None) -> FloatArray:
-        """Standard deviation over the crowd of p_i relative to its mean over all items or `among`: from A."""
+        """Standard deviation over the crowd, from A, of p_i relative to its mean over all items or `among`."""
         self._check_fitted()
         post, rows = self._post, indices(items, "items")
         if not post.personal:

@@ -10,8 +10,8 @@ from .arrays import FloatArray, IntArray
 from .blocks import Block
 from .item_prior import ItemPrior, add_scaled, inverse_of, times
 
-MEAN_VARIANCE = 1.0  # of the crowd's mean weight in a component, relative to that of the weights
-FORM_A_ITEMS = 500  # up to this many items looking A up is faster than computing its entries
+MEAN_VARIANCE = 1.0  # prior variance of the crowd's mean weight in a component, relative to that of users' weights
+FORM_A_ITEMS = 500  # up to this many items, reading entries of a stored A is faster than computing them
 
 
 def no_vector() -> FloatArray:
@@ -36,7 +36,7 @@ class Posterior:
     taste_prior: ItemPrior  # K_A
     n_users: int
     v_t: float = 1.0
-    tau: float = 0.5  # variance of a user's own tastes
+    tau: float = 0.5  # variance of tastes outside the directions Psi, without `spread`
     Psi: FloatArray = field(default_factory=no_matrix)  # (N, M)
     A_M: FloatArray = field(default_factory=no_matrix)  # (M, M)
     spread: float = 0.0  # added to tau: uncertainty of the axes of A
@@ -117,13 +117,13 @@ class Posterior:
         self._A = None
 
     def forget_tastes(self) -> None:
-        """Return to A = tau K; the scales stay."""
+        """Reset A to tau K, with the spread added to tau."""
         self.Psi, self.A_M, self.trait_weights = self.Psi[:, :0], np.zeros((0, 0)), None
         self.tau, self.spread = self.tau + self.spread, 0.0
         self.clear_cache()
 
     def remove_spread(self) -> None:
-        """Take the uncertainty of the axes, which is added at the end of a fit, off A."""
+        """Subtract from A the uncertainty of its axes, which was added at the end of a fit."""
         self.A_M = self.A_M - self.spread * np.eye(len(self.A_M))
         self.spread = 0.0
         self.clear_cache()

@@ -23,7 +23,7 @@ SCALE_WEIGHTS = SCALE_WEIGHTS / SCALE_WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Focus:
-    """Pairs of items (a, b) of each user that are asked for, and how many labels of a user to look at."""
+    """The pairs of items (a, b) to predict for each user, and the number of a user's labels to use."""
 
     pairs: dict[int, tuple[IntArray, IntArray]]
     size: int
@@ -43,7 +43,7 @@ def consensus_covariance(post: Posterior) -> FloatArray:
 def solved_users(
     post: Posterior, store: LabelStore, users: IntArray, focus: Focus | None = None
 ) -> Iterator[tuple[int, Visit, UserSolution, int]]:
-    """Yield each of these users that has labels, with the solution of their block and their index in it.
+    """Yield each of these users who has labels, with the solution of their block and their index in it.
 
     With a `focus` only the labels of large blocks that are related to these pairs are used.
     """
@@ -69,7 +69,7 @@ def personal_differences(
     """Means and variances of z = f_ua - f_ub at the learned scale.
 
     `weights_new` are prior means of users beyond the known ones.
-    Of users with more than `most` labels about as many items only those related to these pairs are used.
+    For users with more than `most` labels on as many items, only labels related to these pairs are used.
     """
     mean, variance = post.t[a] - post.t[b], contrast_variance(post.S_t, a, b)
     if not post.personal:

@@ -19,13 +19,13 @@ from .shards import Executor, Shard, without_users
 
 RANDOM = 0.05  # sharpness of a worker who answers at random; not 0, because it is a divisor
 PRIOR = (1.0, 9.0)  # pseudo-counts of random and other workers
-SHARP = (0.5, 0.7, 1.0)  # sharpness of the crowd under cross-prediction
+SHARP = (0.5, 0.7, 1.0)  # candidates for the sharpness of the crowd under cross-prediction
 STEPS = 100  # EM steps for the share of random workers
-TOLERANCE = 0.02  # smaller moves of a sharpness are not worth new sites
+TOLERANCE = 0.02  # smaller changes of a sharpness do not require new sites
 
 
 def learn_sharpness(post: Posterior, store: LabelStore, executor: Executor) -> bool:
-    """Set the sharpness of every user from cross-predictions of their answers; return whether any moved."""
+    """Set the sharpness of every user from cross-predictions of their answers; return whether any changed."""
     users = store.active_users()
     before = np.ones(post.n_users) if post.sharpness is None else post.sharpness
     post.sharpness = None  # predict at full sharpness: otherwise a worker's low sharpness would confirm itself
@@ -42,7 +42,7 @@ def learn_sharpness(post: Posterior, store: LabelStore, executor: Executor) -> b
 
 
 def update_sharpness(post: Posterior, batch: UserBatch) -> bool:
-    """Set the sharpness of these users; the share of random users stays. Return whether any moved."""
+    """Set the sharpness of these users, without changing the share of random users; return whether any changed."""
     if post.sharpness is None:
         return False
     before = post.sharpness
@@ -87,7 +87,7 @@ def shard_predictions(shard: Shard, post: Posterior, sharpness: Sequence[float])
 
 
 def fit_share(random: FloatArray, sharp: FloatArray) -> tuple[float, float]:
-    """Share of random workers with the most evidence, and that evidence."""
+    """Return the share of random workers that maximises the evidence, and that evidence."""
     share = PRIOR[0] / sum(PRIOR)
     for _ in range(STEPS):
         chance = expit(random - sharp + np.log(share) - np.log1p(-share))

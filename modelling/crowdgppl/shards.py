@@ -1,4 +1,4 @@
-"""The sums over users as a map and a reduce: users are split into shards, which an executor works on.
+"""Sums over users by map and reduce: users are split into shards, and an executor processes the shards.
 
 The shards depend on the labels alone, so the result is the same in one process and on any number of workers.
 """
@@ -21,19 +21,19 @@ SHARD_LABELS = 10_000
 
 
 class Executor(Protocol):
-    """Where the work on shards is done. Functions are pure and defined in a module, so they can run again elsewhere."""
+    """Runs functions on shards; they are pure and defined at module level, so any process can repeat them."""
 
     @property
     def n_processes(self) -> int:
-        """The number of shards that are worked on at once."""
+        """The number of shards that are processed at once."""
         ...
 
     def share(self, value: Any) -> Any:
-        """Return a handle of a value that many shards need."""
+        """Return a handle for a value that many shards need."""
         ...
 
     def map(self, function: Callable[..., Any], shards: Sequence[Any], *shared: Any) -> list[Any]:
-        """Start function(shard, *shared) for each shard or handle of one; return handles of the results."""
+        """Start function(shard, *shared) for each shard or its handle; return handles for the results."""
         ...
 
     def gather(self, handles: Sequence[Any]) -> list[Any]:
@@ -41,12 +41,12 @@ class Executor(Protocol):
         ...
 
     def stream(self, function: Callable[..., Any], shards: Iterable[Any], *shared: Any) -> Iterator[Any]:
-        """Yield function(shard, *shared) in the order of the shards, which are read a few ahead."""
+        """Yield function(shard, *shared) in the order of the shards, reading a few shards ahead."""
         ...
 
 
 class LocalExecutor:
-    """Works on one shard after the other in this process; a handle is the value itself."""
+    """Processes one shard after the other in this process; a handle is the value itself."""
 
     n_processes = 1
 
@@ -84,7 +84,7 @@ class Shard:
 
 
 def without_users(post: Posterior) -> Posterior:
-    """What all shards need of the posterior: nothing that grows with the users, and not the sums over them."""
+    """Copy the posterior without the sums over users and without anything that grows with their number."""
     no_sums = np.zeros((0, 0))
     return replace(
         post, prior=post.taste_prior, H=no_sums, h=np.zeros(0), sharpness=None, trait_weights=None, _A=None
@@ -102,7 +102,7 @@ def split_batch(batch: UserBatch, n_items: int) -> list[UserBatch]:
 
 
 class ShardedVisit:
-    """A `Visit` of many users in shards: their matrices stay where they were computed, only sums come back."""
+    """A `Visit` of many users in shards: matrices stay on the process that computed them; only sums are returned."""
 
     def __init__(self, batch: UserBatch, post: Posterior, executor: Executor, largest: int | None = None) -> None:
         self.batch, self.executor, self.largest = batch, executor, largest
@@ -111,7 +111,7 @@ class ShardedVisit:
         self.refresh, self._excess = (0, 0.0), np.zeros((0, 0))
 
     def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
-        """Have the sites updated a few times at the present q(t), before the users are integrated out."""
+        """Update the sites a few times at the current q(t), before the users are integrated out."""
         self.refresh = steps, damping
 
     def integrate_users(self, post: Posterior) -> Statistics:

@@ -35,7 +35,7 @@ def posterior_to_state(post: Posterior) -> State:
     """The posterior and the items' features."""
     state: State = {name: np.array(getattr(post, name)) for name in ARRAYS}
     state |= {name: np.array(getattr(post, name)) for name in OPTIONAL if getattr(post, name) is not None}
-    state["H_lower"] = post.H[np.tril_indices(post.n_items)]  # H is symmetric, and gives t and S_t
+    state["H_lower"] = post.H[np.tril_indices(post.n_items)]  # H is symmetric; t and S_t are computed from it
     state["numbers"] = to_text({name: getattr(post, name) for name in NUMBERS})
     prior = post.prior
     size = None if prior.kernel is None else prior.size

@@ -17,8 +17,8 @@ from .state import from_text, kernel_from_text, kernel_to_text, to_text
 from .users import Visit
 
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-MIN_GAIN = 3.0  # log evidence that traits must add
-MAX_USERS = 1500  # users that inform g; more are sampled evenly
+MIN_GAIN = 3.0  # smallest gain in log evidence for which traits are used
+MAX_USERS = 1500  # most users that g is fitted to; of more, an even sample is taken
 
 
 class Traits:
@@ -26,12 +26,12 @@ class Traits:
 
     def __init__(self, X: FloatArray, kernel: Kernel) -> None:
         self.X, self.kernel, self.rho = X, kernel, 0.0
-        self.rows = np.zeros(0, dtype=np.int64)  # users that inform g
+        self.rows = np.zeros(0, dtype=np.int64)  # users that g is fitted to
         self.coefficients = np.zeros((0, 0))  # (rows, M): g(x) = k(x, X[rows]) coefficients
 
     @classmethod
     def of(cls, X: FloatArray | None, kernel: Kernel | None) -> Traits | None:
-        """Traits of the users of a fit; None without traits, or where all users are alike."""
+        """Return the traits of the users of a fit, or None if there are none or all users are alike."""
         if X is None or not np.ptp(X, axis=0).any():
             return None
         return cls(X, (kernel or Matern32()).fit(X))
@@ -41,7 +41,7 @@ class Traits:
         return len(self.X)
 
     def add_users(self, X: FloatArray | None, n_new: int) -> None:
-        """Append new users; without traits they are like the average."""
+        """Append new users; those without traits get the average."""
         new = np.repeat(self.X.mean(axis=0)[None], n_new, axis=0)
         if X is not None:
             new[: len(X)] = X

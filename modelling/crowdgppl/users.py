@@ -24,8 +24,8 @@ from .labels import UserBatch
 from .likelihood import MIN_VARIANCE, cavity, log_site_integral, margin_gradient, matched_site, tilted_moments
 from .posterior import Posterior
 
-SAMPLED_USERS = 400  # users whose information about the directions is kept: its mean needs no more
-SUMS = ("n_users", "n_people", "H", "h", "gradient_tau", "fisher_tau", "gradient_A")  # of Statistics
+SAMPLED_USERS = 400  # users whose information about the directions is stored: enough to estimate its mean
+SUMS = ("n_users", "n_people", "H", "h", "gradient_tau", "fisher_tau", "gradient_A")  # sums in Statistics
 FIRST_PRECISION = 0.3  # precision of a new site, about that of a label with z near 0
 
 
@@ -46,7 +46,7 @@ class Statistics:
     """Sums over users: all that the global step needs."""
 
     n_users: float
-    n_people: float  # less than n_users where users are split
+    n_people: float  # n_users before users were split
     H: FloatArray  # (N, N) sum of D' J D
     h: FloatArray  # (N,) sum of D' h
     gradient_tau: FloatArray = field(default_factory=lambda: np.zeros(0))  # (k,) tr(K_i d log Z / dA), see `kernels`
@@ -66,12 +66,12 @@ class Statistics:
 
 
 class Visit:
-    """Some users with their labels while they are being updated."""
+    """The state of a local step: some users, their labels and sites."""
 
     def __init__(
         self, batch: UserBatch, post: Posterior, largest: int | None = None, sampled: int = SAMPLED_USERS
     ) -> None:
-        """Blocks above the size `largest` are split and their parts taken as separate users, to save time."""
+        """Prepare a visit; to save time, blocks larger than `largest` are split as if they were several users."""
         self.batch, self.sampled = batch, sampled
         self.groups = batch.split_into(1 if not post.personal else largest, post.n_items)
         self.blocks = blocks_of(self.groups, post.n_items)
@@ -108,7 +108,7 @@ class Visit:
         return stats
 
     def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
-        """Update the sites a few times at the present q(t)."""
+        """Update the sites a few times at the current q(t)."""
         for _ in range(steps):
             self.integrate_users(post)
             self.find_marginals(post)
@@ -124,7 +124,7 @@ class Visit:
         return np.asarray(solution.h - times_vector(solution.J, solution.block.at(post.t)))
 
     def find_marginals(self, post: Posterior, stats: Statistics | None = None) -> None:
-        """Moments of z of every label given q(t), and the cavities; add the gradients of the evidence to stats."""
+        """Compute moments of z of every label given q(t), and the cavities; add gradients of the evidence to stats."""
         P, M = len(self.batch), post.Psi.shape[1]
         self.margin = post.margin
         m, v = np.zeros(P + 1), np.ones(P + 1)
@@ -176,7 +176,7 @@ class Visit:
                 stats.fisher_tau[i, j] = stats.fisher_tau[j, i] = stats.fisher_tau[i, j] + 0.5 * trace_of(JK[i], JK[j])
 
     def log_evidence(self) -> float:
-        """Log evidence of the labels of these users, without the part of t, at the present sites and cavities."""
+        """Log evidence of the labels of these users, without the part of t, at the current sites and cavities."""
         a, batch = self.sharpness, self.batch
         log_z, _, _ = tilted_moments(self.cavity_m * a, self.cavity_v * a**2, batch.y, batch.weight, self.margin)
         of_sites = log_site_integral(self.cavity_m, self.cavity_v, batch.lam, batch.eta)
