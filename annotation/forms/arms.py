@@ -14,11 +14,13 @@ from annotation.models.arms import MAX_ARMS, OVERRIDES
 FIELDS = ("name", *OVERRIDES)
 LISTS = ("groups", "keys")
 HELP_TEXTS = {
-    "question": gettext_lazy("Empty: the question of the study."),
-    "instructions": gettext_lazy("Empty: the instructions of the study. Otherwise workers get them after they agree."),
-    "groups": gettext_lazy("One per line. The arm has the items of these groups; empty: all items."),
-    "keys": gettext_lazy("One per line. The arm also has these items."),
-    "random_share": gettext_lazy("From 0 to 100. Empty: as in the study."),
+    "question": gettext_lazy("Leave it empty to use the study's question."),
+    "instructions": gettext_lazy(
+        "Leave it empty to use the study's instructions. Otherwise workers see these after they agree to take part."
+    ),
+    "groups": gettext_lazy("One per line. The arm contains the items of these groups. Leave it empty for all items."),
+    "keys": gettext_lazy("One per line. The arm also contains these items."),
+    "random_share": gettext_lazy("From 0 to 100. Leave it empty to use the study's setting."),
 }
 
 
@@ -52,7 +54,7 @@ class ArmsForm(forms.Form):
         self._check_names(cleaned)
         self._check_removed(cleaned)
         if len(arms) == 1:
-            raise forms.ValidationError(_("Write at least two arms, or none."))
+            raise forms.ValidationError(_("Define at least two arms, or none."))
         return {"arms": arms}
 
     def _clean_arm(self, cleaned: dict[str, Any], row: str, arm: Arm) -> Arm:
@@ -68,7 +70,7 @@ class ArmsForm(forms.Form):
         items = Item.objects.filter(project=self.project, active=True, **{f"{column}__in": wanted})
         known = set(items.values_list(column, flat=True))
         if unknown := [value for value in wanted if value not in known]:
-            message = _("No active item has: %(values)s.") % {"values": ", ".join(unknown[:5])}
+            message = _("No active item matches: %(values)s.") % {"values": ", ".join(unknown[:5])}
             self.add_error(f"{field}_{row}", message)
 
     def _check_names(self, cleaned: dict[str, Any]) -> None:

@@ -121,19 +121,21 @@ class GoldForm(forms.Form):
         min_value=0,
         max_value=MAX_PAIRS,
         required=False,
-        help_text=gettext_lazy("Each worker gets this many of the pairs below, spread over the task. Empty: all."),
+        help_text=gettext_lazy(
+            "Each worker gets this many of the pairs below, spread over the task. Leave it empty for all."
+        ),
     )
     gold_limit = forms.IntegerField(
         label=gettext_lazy("number of wrong answers that triggers the rule"),
         min_value=1,
         max_value=MAX_PAIRS,
         required=False,
-        help_text=gettext_lazy("An answer is wrong unless it is the better text."),
+        help_text=gettext_lazy("Any answer other than the better text is wrong."),
     )
     gold_consequence = forms.ChoiceField(
         label=gettext_lazy("consequence"),
         choices=Preparation.Consequence.choices,
-        help_text=gettext_lazy("Neither rejects anyone: the answer to a pair is an opinion."),
+        help_text=gettext_lazy("Neither option rejects anyone: the answer to a pair is an opinion."),
     )
 
     def __init__(self, project: Project, preparation: Preparation, *args: Any, **kwargs: Any) -> None:

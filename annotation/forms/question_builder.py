@@ -36,8 +36,8 @@ class QuestionForm(forms.Form):
     )
     min = NumberField(label=gettext_lazy("smallest number"), required=False)
     max = NumberField(label=gettext_lazy("largest number"), required=False)
-    low = forms.CharField(label=gettext_lazy("smallest number in words"), required=False)
-    high = forms.CharField(label=gettext_lazy("largest number in words"), required=False)
+    low = forms.CharField(label=gettext_lazy("label of the smallest number"), required=False)
+    high = forms.CharField(label=gettext_lazy("label of the largest number"), required=False)
     required = forms.BooleanField(label=gettext_lazy("workers have to answer"), required=False)
     when = forms.ChoiceField(label=gettext_lazy("when"), choices=TIMES)
     name = forms.CharField(

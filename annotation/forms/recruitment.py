@@ -24,13 +24,15 @@ MAX_BYTES = 1_000_000
 HEADERS = ("email", "e-mail", "address", "label", "name", "participant", "id")
 Outcome = Worker.Outcome
 CODE_HELP = {
-    Outcome.FINISHED: gettext_lazy("For everyone who reached the number of judgements."),
+    Outcome.FINISHED: gettext_lazy("For workers who made all their judgements."),
     Outcome.STOPPED: gettext_lazy("For workers who stopped early."),
-    Outcome.DECLINED: gettext_lazy("For people who do not consent. Empty: they are asked to return the task."),
+    Outcome.DECLINED: gettext_lazy("For people who do not consent. If empty, they are asked to return the task."),
     Outcome.SCREENED_OUT: gettext_lazy(
         "For workers who do not fit the study; you end their participation on the Participants page."
     ),
-    Outcome.FAILED_CHECKS: gettext_lazy("For workers who failed the checks. Empty: they are asked to return the task."),
+    Outcome.FAILED_CHECKS: gettext_lazy(
+        "For workers who failed the checks. If empty, they are asked to return the task."
+    ),
     Outcome.NO_WORK_LEFT: gettext_lazy("For workers who found no pairs, or whose study was closed. Please pay them."),
     Outcome.ERROR: gettext_lazy(
         "For workers who could not finish because of an error; you end their participation on the Participants page."
@@ -145,12 +147,15 @@ class InviteWorkersForm(forms.Form):
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
-        help_text=gettext_lazy("One per line. Each gets a link of its own."),
+        help_text=gettext_lazy("One per line. Each gets its own link."),
     )
     file = forms.FileField(
         label=gettext_lazy("or a file"),
         required=False,
-        help_text=gettext_lazy("A text or CSV file; the column email, address, label or name, or else the first one."),
+        help_text=gettext_lazy(
+            "A text or CSV file. The column email, address, label or name is read, or the first "
+            "column if there is none of these."
+        ),
     )
     days = forms.IntegerField(
         label=gettext_lazy("days until unused links expire"), min_value=1, max_value=365, initial=30

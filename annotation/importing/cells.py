@@ -65,7 +65,7 @@ def parse_number(value: str) -> float:
     if NUMBER.fullmatch(value.replace(",", ".", 1)) and "," in value:
         raise ValueError(_("Decimal commas in: %(values)s. Use a decimal point."))
     if not NUMBER.fullmatch(value) or not math.isfinite(float(value)):
-        raise ValueError(_("Not a finite number: %(values)s."))
+        raise ValueError(_("Not finite numbers: %(values)s."))
     return float(value)
 
 
@@ -80,7 +80,7 @@ def parse_time(value: str) -> datetime:
         moment = next(filter(None, (_parse_format(zoned, each) for each in TIME_FORMATS)), None)
     if moment is not None and EARLIEST_YEAR <= moment.year <= LATEST_YEAR:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    raise ValueError(_("Not a time that can be read: %(values)s. Use a form such as 2026-03-01T14:30:00Z."))
+    raise ValueError(_("Invalid times: %(values)s. Use a format such as 2026-03-01T14:30:00Z."))
 
 
 def _parse_format(value: str, time_format: str) -> datetime | None:
@@ -101,7 +101,7 @@ def parse_milliseconds(value: str, *, per_unit: int = 1) -> int:
     """Parse a response time; `per_unit` is 1,000 for seconds."""
     number = float(value) if NUMBER.fullmatch(value.strip()) else -1.0
     if not 0 <= number * per_unit <= MAX_MILLISECONDS:
-        raise ValueError(_("Not a response time: %(values)s."))
+        raise ValueError(_("Invalid response times: %(values)s."))
     return round(number * per_unit)
 
 

@@ -192,7 +192,7 @@ def check_judgements(rows: Iterable[ImportedJudgement], columns: ColumnMap, prob
     if columns.find(USE.PAIR) is not None:
         first = second = USE.PAIR
     worker, a, b, choice, note = (columns.name(use) for use in (USE.WORKER, first, second, USE.CHOICE, USE.NOTE))
-    itself, invalid = _("An item cannot be compared with itself: %(values)s."), _("Not a valid choice: %(values)s.")
+    itself, invalid = _("An item cannot be compared with itself: %(values)s."), _("Invalid choices: %(values)s.")
     invalid += " " + _("Use a, b or tie, or the key of the preferred item.")
     for row in rows:
         for column, value, max_length in ((worker, row.worker, MAX_WORKER), (a, row.a, MAX_KEY), (b, row.b, MAX_KEY)):

@@ -61,7 +61,7 @@ class ImportFileError(RequestError):
         """Format title, problems and advice as plain text for a terminal."""
         lines = [str(self.title), *(f"  {problem}" for problem in self.problems)]
         if self.n_hidden:
-            lines.append("  " + _("… and %(count)s more kinds.") % {"count": format_count(self.n_hidden)})
+            lines.append("  " + _("… and %(count)s more kinds of problems.") % {"count": format_count(self.n_hidden)})
         return "\n".join([*lines, str(self.detail)])
 
 

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='recruitment',
             name='webhook_secret',
-            field=models.CharField(blank=True, help_text='Not shown again. With it, the pairs of workers who return the task are free at once.', max_length=200, verbose_name="secret of Prolific's webhooks"),
+            field=models.CharField(blank=True, help_text='It is not shown again. With it, the pairs of workers who return the task are released at once.', max_length=200, verbose_name="secret of Prolific's webhooks"),
         ),
         migrations.CreateModel(
             name='PlatformEvent',

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='project',
             name='pairs_ahead',
-            field=models.PositiveIntegerField(default=5, help_text='From 1 to 20. So many pairs can be judged without a connection. More than 5 only while the study has plenty of free pairs.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(20)], verbose_name='pairs that a worker gets ahead'),
+            field=models.PositiveIntegerField(default=5, help_text='From 1 to 20. A worker can judge this many pairs offline. More than 5 are sent only while the study has plenty of free pairs.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(20)], verbose_name='pairs that a worker receives in advance'),
         ),
         migrations.AddConstraint(
             model_name='project',

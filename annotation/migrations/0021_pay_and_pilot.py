@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='recruitment',
             name='pilot_workers',
-            field=models.PositiveIntegerField(default=0, help_text='Only this many may join; when they have ended, the study pauses. 0: no pilot.', validators=[django.core.validators.MaxValueValidator(10000)], verbose_name='workers in the pilot'),
+            field=models.PositiveIntegerField(default=0, help_text='Only this many workers may join; when all of them have ended, the study pauses. 0 means no pilot.', validators=[django.core.validators.MaxValueValidator(10000)], verbose_name='workers in the pilot'),
         ),
         migrations.AddField(
             model_name='recruitment',
@@ -38,6 +38,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='recruitment',
             name='reward',
-            field=models.DecimalField(decimal_places=2, default=Decimal('0'), help_text="Without the platform's fees.", max_digits=8, validators=[django.core.validators.MinValueValidator(Decimal('0'))], verbose_name='pay per worker'),
+            field=models.DecimalField(decimal_places=2, default=Decimal('0'), help_text="Platform fees are not included.", max_digits=8, validators=[django.core.validators.MinValueValidator(Decimal('0'))], verbose_name='pay per worker'),
         ),
     ]

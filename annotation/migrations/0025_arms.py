@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.PositiveSmallIntegerField(help_text='Never changes: the slots of its pairs depend on it.')),
-                ('name', models.CharField(help_text='Workers do not see it. It is in every export.', max_length=40, validators=[django.core.validators.RegexValidator('^\\w[\\w .-]*\\Z', 'Use letters, digits, spaces, dots, hyphens and underscores.')], verbose_name='name')),
+                ('name', models.CharField(help_text='Workers do not see it. It is included in every export.', max_length=40, validators=[django.core.validators.RegexValidator('^\\w[\\w .-]*\\Z', 'Use letters, digits, spaces, dots, hyphens and underscores.')], verbose_name='name')),
                 ('question', models.CharField(blank=True, max_length=300, verbose_name='question')),
                 ('instructions', models.TextField(blank=True, max_length=10000, verbose_name='instructions')),
                 ('groups', models.JSONField(blank=True, default=list, verbose_name='groups of items')),

@@ -46,12 +46,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='preparation',
             name='gold_consequence',
-            field=models.CharField(choices=[('flag', 'the worker is flagged for a look by hand'), ('failed_checks', 'the participation ends with the outcome “failed checks”')], default='flag', max_length=20, verbose_name='consequence of wrong answers to gold pairs'),
+            field=models.CharField(choices=[('flag', 'the worker is flagged for a manual review'), ('failed_checks', 'the participation ends with the outcome “failed checks”')], default='flag', max_length=20, verbose_name='consequence of wrong answers to gold pairs'),
         ),
         migrations.AddField(
             model_name='preparation',
             name='gold_limit',
-            field=models.PositiveSmallIntegerField(default=0, help_text='0 if there are no gold pairs.', verbose_name='wrong answers to gold pairs from which the rule applies'),
+            field=models.PositiveSmallIntegerField(default=0, help_text='0 if there are no gold pairs.', verbose_name='wrong answers to gold pairs that trigger the rule'),
         ),
         migrations.AddField(
             model_name='project',

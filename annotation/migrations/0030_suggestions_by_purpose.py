@@ -19,17 +19,17 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='project',
             name='suggestions',
-            field=models.CharField(choices=[('none', 'none, or those that the API sets'), ('order', 'for the consensus order of all items'), ('top', 'for the top items'), ('personal', "for each worker's own preferences"), ('coverage', 'for new and little judged items')], default='none', help_text='After each update the model suggests the pairs whose answers would teach most for this purpose.', max_length=10, verbose_name='pairs that the model suggests'),
+            field=models.CharField(choices=[('none', 'none, or pairs set through the API'), ('order', 'for the consensus order of all items'), ('top', 'for the top items'), ('personal', "for each worker's own preferences"), ('coverage', 'for new and rarely judged items')], default='none', help_text='After each update the model suggests the pairs that are expected to be most informative for this purpose.', max_length=10, verbose_name='pairs that the model suggests'),
         ),
         migrations.AlterField(
             model_name='project',
             name='suggestions',
-            field=models.CharField(choices=[('none', 'none, or those that the API sets'), ('order', 'for the consensus order of all items'), ('top', 'for the top items'), ('personal', "for each worker's own preferences"), ('coverage', 'for new and little judged items')], default='order', help_text='After each update the model suggests the pairs whose answers would teach most for this purpose.', max_length=10, verbose_name='pairs that the model suggests'),
+            field=models.CharField(choices=[('none', 'none, or pairs set through the API'), ('order', 'for the consensus order of all items'), ('top', 'for the top items'), ('personal', "for each worker's own preferences"), ('coverage', 'for new and rarely judged items')], default='order', help_text='After each update the model suggests the pairs that are expected to be most informative for this purpose.', max_length=10, verbose_name='pairs that the model suggests'),
         ),
         migrations.AddField(
             model_name='project',
             name='top_k',
-            field=models.PositiveIntegerField(default=5, help_text='From 1 to 1,000. Suggestions for the top items are about this many.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000)], verbose_name='items at the top that matter'),
+            field=models.PositiveIntegerField(default=5, help_text='From 1 to 1,000. Suggestions for the top items are about this many.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000)], verbose_name='number of top items'),
         ),
         migrations.AddField(
             model_name='suggestion',

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='project',
             name='stop_pauses',
-            field=models.BooleanField(default=False, help_text='After two versions in a row that reach the certainty. You can open it again at any time.', verbose_name='pause the study when it is certain enough'),
+            field=models.BooleanField(default=False, help_text='It pauses when two versions in a row reach this certainty. You can open it again at any time.', verbose_name='pause the study when it is certain enough'),
         ),
         migrations.AddField(
             model_name='project',
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='project',
             name='top_k',
-            field=models.PositiveIntegerField(default=5, help_text='From 1 to 1,000. Suggestions for the top items and the stop rule are about this many.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000)], verbose_name='items at the top that matter'),
+            field=models.PositiveIntegerField(default=5, help_text='From 1 to 1,000. Suggestions for the top items and the stop rule use this number.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000)], verbose_name='number of top items'),
         ),
         migrations.AddConstraint(
             model_name='project',

@@ -26,7 +26,7 @@ class Arm(models.Model):
         _("name"),
         max_length=40,
         validators=[RegexValidator(r"^\w[\w .-]*\Z", _("Use letters, digits, spaces, dots, hyphens and underscores."))],
-        help_text=_("Workers do not see it. It is in every export."),
+        help_text=_("Workers do not see it. It is included in every export."),
     )
     question = models.CharField(_("question"), max_length=300, blank=True)
     instructions = models.TextField(_("instructions"), blank=True, max_length=10_000)

@@ -13,7 +13,7 @@ class Preparation(models.Model):
     class Consequence(models.TextChoices):
         """What happens to a worker who answers too many gold pairs wrongly. No one is rejected."""
 
-        FLAG = "flag", _("the worker is flagged for a look by hand")
+        FLAG = "flag", _("the worker is flagged for a manual review")
         FAILED_CHECKS = "failed_checks", _("the participation ends with the outcome “failed checks”")
 
     project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="preparation")
@@ -27,7 +27,7 @@ class Preparation(models.Model):
         _("gold pairs"), default=list, blank=True, help_text=_("A list of objects with better and worse.")
     )
     gold_limit = models.PositiveSmallIntegerField(
-        _("wrong answers to gold pairs from which the rule applies"),
+        _("wrong answers to gold pairs that trigger the rule"),
         default=0,
         help_text=_("0 if there are no gold pairs."),
     )

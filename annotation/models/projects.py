@@ -40,11 +40,11 @@ class Project(models.Model):
         CLOSED = "closed", _("closed")
 
     class Suggestions(models.TextChoices):
-        NONE = "none", _("none, or those that the API sets")
+        NONE = "none", _("none, or pairs set through the API")
         ORDER = "order", _("for the consensus order of all items")
         TOP = "top", _("for the top items")
         PERSONAL = "personal", _("for each worker's own preferences")
-        COVERAGE = "coverage", _("for new and little judged items")
+        COVERAGE = "coverage", _("for new and rarely judged items")
 
     class Pairs(models.TextChoices):
         WITHIN_GROUP = "group", _("two items of the same group")
@@ -119,7 +119,9 @@ class Project(models.Model):
         max_length=10,
         choices=Suggestions.choices,
         default=Suggestions.ORDER,
-        help_text=_("After each update the model suggests the pairs whose answers would teach most for this purpose."),
+        help_text=_(
+            "After each update the model suggests the pairs that are expected to be most informative for this purpose."
+        ),
     )
     random_share = models.PositiveIntegerField(
         _("random pairs (%)"),
@@ -131,10 +133,10 @@ class Project(models.Model):
         ),
     )
     top_k = models.PositiveIntegerField(
-        _("items at the top that matter"),
+        _("number of top items"),
         default=5,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("From 1 to 1,000. Suggestions for the top items and the stop rule are about this many."),
+        help_text=_("From 1 to 1,000. Suggestions for the top items and the stop rule use this number."),
     )
     stop_target = models.PositiveSmallIntegerField(
         _("certainty at which to stop (%)"),
@@ -145,7 +147,7 @@ class Project(models.Model):
     stop_pauses = models.BooleanField(
         _("pause the study when it is certain enough"),
         default=False,
-        help_text=_("After two versions in a row that reach the certainty. You can open it again at any time."),
+        help_text=_("It pauses when two versions in a row reach this certainty. You can open it again at any time."),
     )
     attention_checks = models.PositiveSmallIntegerField(
         _("attention checks per worker"),
@@ -166,12 +168,12 @@ class Project(models.Model):
         help_text=_("From 1 to 1,440. A later answer is still accepted."),
     )
     pairs_ahead = models.PositiveIntegerField(
-        _("pairs that a worker gets ahead"),
+        _("pairs that a worker receives in advance"),
         default=5,
         validators=[MinValueValidator(1), MaxValueValidator(20)],
         help_text=_(
-            "From 1 to 20. So many pairs can be judged without a connection. "
-            "More than 5 only while the study has plenty of free pairs."
+            "From 1 to 20. A worker can judge this many pairs offline. More than 5 are sent only while the study has "
+            "plenty of free pairs."
         ),
     )
     update_batch = models.PositiveIntegerField(

@@ -27,7 +27,7 @@ class Recruitment(models.Model):
         _("ID of the study on the platform"),
         max_length=200,
         blank=True,
-        help_text=_("Workers who arrive with another study ID are refused. Empty: any study ID is accepted."),
+        help_text=_("Workers who arrive with another study ID are refused. If empty, any study ID is accepted."),
     )
     participant_parameter = models.CharField(
         _("parameter with the participant's ID"), max_length=40, blank=True, default="participant"
@@ -38,7 +38,7 @@ class Recruitment(models.Model):
         _("link back to the panel"),
         max_length=500,
         blank=True,
-        help_text=_("{code}, {participant} and {session} are replaced. Empty: workers copy the code."),
+        help_text=_("{code}, {participant} and {session} are replaced. If empty, workers copy the code."),
     )
     signed_links = models.BooleanField(
         _("only signed links"),
@@ -57,7 +57,7 @@ class Recruitment(models.Model):
         _("secret of Prolific's webhooks"),
         max_length=200,
         blank=True,
-        help_text=_("Not shown again. With it, the pairs of workers who return the task are free at once."),
+        help_text=_("It is not shown again. With it, the pairs of workers who return the task are released at once."),
     )
     codes = models.JSONField(_("completion codes"), default=dict, blank=True)
     reward = models.DecimalField(
@@ -66,7 +66,7 @@ class Recruitment(models.Model):
         decimal_places=2,
         default=Decimal(0),
         validators=[MinValueValidator(Decimal(0))],
-        help_text=_("Without the platform's fees."),
+        help_text=_("Platform fees are not included."),
     )
     currency = models.CharField(
         _("currency"), max_length=3, default="GBP", choices=[(code, code) for code in ("GBP", "USD", "EUR")]
@@ -90,7 +90,9 @@ class Recruitment(models.Model):
         _("workers in the pilot"),
         default=0,
         validators=[MaxValueValidator(10_000)],
-        help_text=_("Only this many may join; when they have ended, the study pauses. 0: no pilot."),
+        help_text=_(
+            "Only this many workers may join; when all of them have ended, the study pauses. 0 means no pilot."
+        ),
     )
     arrivals = models.PositiveIntegerField(
         default=0, editable=False, help_text=_("Browsers that opened the welcome page, whether or not they joined.")

@@ -99,9 +99,9 @@ def set_active(request: ResearcherRequest, project: Project, pk: int) -> HttpRes
     active = request.POST.get("active") == "on"
     item = set_item_active(item=item, user=request.user, active=active)
     message = (
-        _("The item is active. Workers see it again.")
+        _("The item is active. Workers will see it again.")
         if active
-        else _("The item is inactive. Workers no longer see it.")
+        else _("The item is inactive. Workers will no longer see it.")
     )
     messages.success(request, message)
     return redirect(item)

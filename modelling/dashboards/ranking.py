@@ -210,7 +210,7 @@ def part_options(votes: Votes) -> list[tuple[str, str]]:
     for each in votes.items.values():
         if each.part is not None:
             groups[each.part].add(each.group)
-    options = [("", _("each part by itself"))]
+    options = [("", _("each part separately"))]
     for part, size in list(votes.part_sizes.items())[:MAX_PARTS]:
         name = next(iter(groups[part])) if len(groups[part]) == 1 else ""
         label = ngettext("Part %(part)d: %(n)d item", "Part %(part)d: %(n)d items", size) % {"part": part, "n": size}

@@ -65,7 +65,7 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
     "left_share": (
         gettext_lazy("Left chosen"),
         gettext_lazy(
-            "Share of the left item among the choices with a known side; an interval without 0.5 shows a bias. "
+            "Share of the left item among the choices with a known side; an interval that excludes 0.5 shows a bias. "
             "n: judgements."
         ),
     ),

@@ -170,7 +170,7 @@ HELP = {
 KERNEL_LABELS = {
     TEXTS: gettext_lazy("texts: form, words and meaning"),
     SENTENCES: gettext_lazy("texts, also by the meaning of whole sentences (English)"),
-    NEAR: gettext_lazy("texts, but only those of nearly the same form"),
+    NEAR: gettext_lazy("texts, compared only between items of similar form"),
     SURFACE: gettext_lazy("only the form of the texts"),
     VECTORS: gettext_lazy("only the meaning of the texts"),
     NUMERIC: gettext_lazy("only the imported features"),

@@ -34,7 +34,7 @@ DATABASE = gettext_noop(
     "The database rejected the new version. Concord will try again. The last good version is shown."
 )
 UNEXPECTED = gettext_noop(
-    "The model could not be updated; the server's log has the details. Concord tries again at growing intervals. "
+    "The model could not be updated; the server's log has the details. Concord tries again at increasing intervals. "
     "The last good version is shown."
 )
 LAST_GOOD = gettext_noop("The last good version is shown.")

@@ -32,7 +32,7 @@ def json_records(lines: Iterator[str]) -> Iterator[Row]:
             yield line, header
         elif flat.keys() != set(header):
             name = quote(next(iter(flat.keys() ^ set(header))))
-            message = _("Not all objects have the name %(name)s; every object needs the same names as the first.")
+            message = _("Some objects lack the name %(name)s; every object needs the same names as the first.")
             raise ImportFileError(problems=[Problem(line, "", message % {"name": name})])
         yield line, [flat[name] for name in header]
 

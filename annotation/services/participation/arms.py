@@ -25,7 +25,7 @@ COMPLETED = Q(state=Worker.State.FINISHED, outcome__in=["", *PAID])
 class ArmInUse(RequestError):
     status = 409
     title = _("An arm with workers cannot be removed.")
-    detail = _("Nothing was changed. Its workers and their answers belong to it.")
+    detail = _("Nothing was changed. The workers and their answers would lose their arm.")
 
 
 def choose_arm(project: Project, code: str) -> Arm | None:

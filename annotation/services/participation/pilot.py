@@ -15,7 +15,7 @@ from annotation.storage import queries
 class PilotFull(RequestError):
     status = 409
     code = "pilot_full"
-    title = _("There is no free place in this study at the moment.")
+    title = _("This study is full at the moment.")
     detail = _("Please come back later, or return the task on the platform that sent you here.")
 
 

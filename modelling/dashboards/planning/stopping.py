@@ -82,7 +82,7 @@ class StoppingPage:
         if best is None or self.reached:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
-        return _("The top %(k)d would be a clearer cut: it is correct with %(p)s%% probability.") % facts
+        return _("The top %(k)d would be a clearer cut-off: it is correct with a probability of %(p)s %%.") % facts
 
     @property
     def stability_line(self) -> str:

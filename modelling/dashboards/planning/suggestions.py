@@ -21,7 +21,7 @@ MAX_VERSIONS = 500  # the newest, whose measurements are added up
 LEAST_MEASURED = 20  # judgements of each policy before their ratio is shown
 LABELS: dict[str, Any] = {
     SUGGESTED: gettext_lazy("suggested pairs"),
-    RANDOM: gettext_lazy("random pairs beside them"),
+    RANDOM: gettext_lazy("random pairs alongside"),
     LEAST_JUDGED: gettext_lazy("least judged pairs, without suggestions"),
 }
 

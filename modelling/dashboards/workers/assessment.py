@@ -121,7 +121,7 @@ class Assessment:
     def _automation(self) -> Iterator[str]:
         facts = self._facts
         if "noiseless" in facts["signs"]:
-            yield _("The answers contradict each other less than those of people usually do.")
+            yield _("The answers are more consistent than people's answers usually are.")
         if "alike" in facts and (code := self.names.workers.get(facts["alike"][0])):
             counts = {"code": code, "k": facts["alike"][1], "n": facts["alike"][2]}
             yield (

@@ -15,7 +15,7 @@ from modelling.web.api.openapi import ConcordAPI
 from modelling.web.api.schemas import StrictJSONParser, StrictJSONRenderer, reject_unknown_parameters
 
 DESCRIPTION = (
-    "Everything the pages do, for scripts, bots and other front ends. Every request needs a token: "
+    "Everything that the pages can do, for scripts, bots and other front ends. Every request needs a token: "
     "`Authorization: Bearer concord_…`. A token never has more rights than the user who created it."
 )
 

@@ -58,7 +58,7 @@ class DesignerForm(forms.Form):
     )
     policy = forms.ChoiceField(label=gettext_lazy("pairs"), choices=[(name, POLICY_LABELS[name]) for name in POLICIES])
     random_share = RangeField(gettext_lazy("random pairs (%)"), 0, 100, gettext_lazy("Only used with suggested pairs."))
-    top_k = RangeField(gettext_lazy("items at the top that matter"), 1, MAX_ITEMS)
+    top_k = RangeField(gettext_lazy("number of top items"), 1, MAX_ITEMS)
     self_agreement = RangeField(
         gettext_lazy("a worker repeats an answer (%)"),
         51,
@@ -127,7 +127,7 @@ class DesignerForm(forms.Form):
             for name, value in {"items": data["n_items"], "pairs": pairs, "total": total, "answers": answers}.items()
         }
         if data["judgements_each"] > pairs:
-            message = _("%(items)s items have only %(pairs)s pairs, and a worker judges a pair at most once.")
+            message = _("%(items)s items form only %(pairs)s pairs, and a worker judges a pair at most once.")
             self.add_error("judgements_each", message % numbers)
         elif total > answers:
             message = _(

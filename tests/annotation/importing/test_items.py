@@ -223,7 +223,7 @@ def test_each_kind_of_problem_is_listed_once_with_its_count(empty: Project, tmp_
     assert [(problem.line, problem.column, problem.count) for problem in error.problems] == [
         (2, "feature:x", 50), (2, "text", 25),
     ]  # fmt: skip
-    assert error.problems[0].message == "Not a finite number: “inf”, “nan”."
+    assert error.problems[0].message == "Not finite numbers: “inf”, “nan”."
     assert "75 problems" in error.format_text()
 
 

@@ -210,7 +210,7 @@ def test_the_commands_read_a_ukpconvarg_folder(owner: User, ukpconvarg_folder: P
 
 
 def test_the_command_reports_problems_with_line_and_column(project: Project, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="Line 2, column “choice”: Not a valid choice: “upper”") as caught:
+    with pytest.raises(CommandError, match="Line 2, column “choice”: Invalid choices: “upper”") as caught:
         call_command("import_judgements", project.slug, str(write(tmp_path, INVALID_FILES["another choice"][0])))
     assert caught.value.returncode == 1
 

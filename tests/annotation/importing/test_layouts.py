@@ -87,8 +87,8 @@ def test_retracted_and_skipped_rows_of_a_concord_export_are_excluded(tmp_path: P
         ('[\n{"worker": "w", "a": "x", "b": "y", "choice": "a"},\n7]', 3, "not a JSON object"),
         ("[" * 100_000, 1, "not a JSON object"),
         ("#id\tturkerid\tlabel\ta1\ta2\nabc\tw\ta1\tA\tB\n", 2, "This cell is empty"),
-        ("worker,left,right,label\nw,a,b,z\n", 2, "Not a valid choice"),
-        ("left,right,winner\na,b,Left wins\n", 2, "Not a valid choice"),
+        ("worker,left,right,label\nw,a,b,z\n", 2, "Invalid choices"),
+        ("left,right,winner\na,b,Left wins\n", 2, "Invalid choices"),
     ],
 )
 def test_unreadable_rows_are_reported_with_their_line(tmp_path: Path, text: str, line: int, message: str) -> None:

@@ -16,7 +16,7 @@ SIZES = {"Items": 6, "Workers": 6, "Judgements per worker": 10, "Workers per pai
 
 
 def plan(page: Page) -> None:
-    for label, value in {**SIZES, "Items at the top that matter": 2}.items():
+    for label, value in {**SIZES, "Number of top items": 2}.items():
         page.get_by_label(label, exact=True).fill(str(value))
     page.get_by_label("Pay", exact=True).select_option("judgement")
     page.get_by_label("Amount").fill("0.1")
@@ -58,7 +58,7 @@ def test_an_impossible_plan_names_the_field(page_of_owner: Page, served: str, pr
     plan(page)
     page.get_by_label("Judgements per worker", exact=True).fill("16")
     page.get_by_role("button", name="Simulate").click()
-    expect(page.get_by_role("alert")).to_contain_text("6 items have only 15 pairs")
+    expect(page.get_by_role("alert")).to_contain_text("6 items form only 15 pairs")
     assert not find_page_problems(page)
 
 

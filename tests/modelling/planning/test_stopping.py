@@ -169,7 +169,7 @@ def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
-    assert page.other_cut == "The top 3 would be a clearer cut: it is correct with 80% probability."
+    assert page.other_cut == "The top 3 would be a clearer cut-off: it is correct with a probability of 80 %."
 
 
 @pytest.mark.parametrize(("number", "text"), [(7, "7"), (243, "240"), (1234, "1,250"), (123_456, "123,500")])

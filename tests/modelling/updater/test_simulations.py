@@ -182,7 +182,7 @@ def test_the_page_starts_shows_and_keeps_simulations(olga: Client, project: Proj
     [
         ({"n_items": 2}, "A study needs at least 3 items."),
         ({"n_items": 201}, "Choose a whole number from 3 to 200."),
-        ({"n_items": 5, "judgements_each": 11}, "5 items have only 10 pairs, and a worker judges a pair at most once."),
+        ({"n_items": 5, "judgements_each": 11}, "5 items form only 10 pairs, and a worker judges a pair at most once."),
         ({"n_items": 5, "judgements_each": 10, "redundancy": 1}, "60 judgements, but 10 pairs allow only 10"),
         ({"n_items": 200, "n_workers": 500}, "That is 10,000 judgements; at most 5,000 are possible."),
         ({"top_k": 8}, "Choose fewer top items than there are items."),

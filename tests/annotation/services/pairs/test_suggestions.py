@@ -1,4 +1,4 @@
-"""Suggested pairs: who gets which, and the random pairs beside them."""
+"""Suggested pairs: who gets which, and the random pairs alongside."""
 
 from collections import Counter
 from itertools import combinations
