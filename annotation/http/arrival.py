@@ -1,4 +1,4 @@
-"""Who a request on a study's link comes from: a platform's identity in the query string, or this browser's cookie."""
+"""Identify who opens a study's link: by the platform IDs in the query string, or by this browser's cookie."""
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _

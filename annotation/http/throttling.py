@@ -1,7 +1,7 @@
 """Rate limits. Judgements are counted per worker, because a whole crowd may share one address.
 
 Counters are never evicted before their window ends. Processes share them through Redis (RATE_LIMITS = "cache"); while
-Redis is away, and on the embedded profile with its one web process, each process counts in its own memory.
+Redis is unavailable, and on the embedded profile with its one web process, each process counts in its own memory.
 """
 
 import logging

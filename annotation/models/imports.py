@@ -65,7 +65,7 @@ class ImportChunk(models.Model):
         return f"{self.job_id}: {self.number}"
 
     def erase_worker(self, name: str, code: str, *, remove_judgements: bool) -> int:
-        """Replace a worker's name by their code and drop all else about them; return the number of removed judgements.
+        """Replace a worker's name by their code and drop everything else; return the number of removed judgements.
 
         The result is the same as erasing the worker after the import.
         """

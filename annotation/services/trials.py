@@ -1,4 +1,4 @@
-"""Trial answers: researchers try the judging page. They are in no log, lease no pair and never count."""
+"""Trial answers of researchers who try the judging page: not in the event log, without a lease, never counted."""
 
 from dataclasses import dataclass
 from statistics import median

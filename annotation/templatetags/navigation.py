@@ -1,4 +1,4 @@
-"""Study navigation: four groups of pages, of which users see those that their role may open."""
+"""Study navigation: four groups of pages; users see the pages that their role may open."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,8 @@ register = template.Library()
 class PageEntry:
     """A page with its view.
 
-    `also` names views that belong to the page although their URLs do not start with its own; `parts` are the pages into
-    which it is divided, itself among them.
+    `also` names views that belong to the page although their URLs do not start with its own; `parts` are the pages
+    that it is divided into, including itself.
     """
 
     view: str

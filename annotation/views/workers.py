@@ -40,7 +40,7 @@ def include(request: ResearcherRequest, project: Project, code: str) -> HttpResp
 @require_POST
 @members_only(Role.OWNER)
 def suspend(request: ResearcherRequest, project: Project, code: str) -> HttpResponse:
-    """Give an excluded worker no more pairs, or let them judge again."""
+    """Stop giving an excluded worker pairs, or let them judge again."""
     worker = get_object_or_404(Worker, project=project, code=code)
     suspend_worker(worker=worker, user=request.user, suspended=request.POST.get("suspended") == "yes")
     messages.success(request, _("Saved."))

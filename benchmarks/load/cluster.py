@@ -45,7 +45,7 @@ class Cluster:
         self.workers.append(self._start("worker", self.address, *options))
 
     def kill_worker(self) -> None:
-        """Kill the oldest worker without letting it tell the scheduler."""
+        """Kill the oldest worker before it can notify the scheduler."""
         worker = self.workers.pop(0)
         worker.kill()
         worker.wait()

@@ -100,7 +100,7 @@ def start_postgres(programs: Path, *, durable: bool = False) -> PostgresServer:
 
 
 class RedisServer:
-    """A Redis that forgets everything when it is killed, and can be started again on the same port."""
+    """A Redis server without persistence, which can be killed and started again on the same port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()

@@ -16,7 +16,7 @@ from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 NAME = "people"
 SEEDS, QUICK_SEEDS = 20, 1
 FIRST = 1000  # crowds that were not used during development; those from 0 on were
-COMPONENTS = 10  # as many as a project starts with
+COMPONENTS = 10  # the default of a project
 
 KNOWN, NEW, TRAITS, TASTES = 200, 60, 2, 3  # workers to learn from, workers never seen, questions, true components
 TRAIT_ITEMS, PER_WORKER, HELD_OUT = 50, 10, 30

@@ -3,7 +3,7 @@
     python -m benchmarks.paper.sushi --data DIR [--only A-small,A,B] [--method NAMES] [--repeats 25] [--tune]
 
 DIR holds Kamishima's files sushi3a.5000.10.order, sushi3b.5000.10.order, sushi3.idata and sushi3.udata of sushi3-2016,
-which are not ours to pass on. Each repeat draws users and pairs again, and every method gets the same ones. Tau is
+which we may not redistribute. Each repeat draws users and pairs again, and every method gets the same ones. Tau is
 pooled over users as in the paper, and also averaged over users. --tune runs the paper's grid search for the scales on
 100 withheld users.
 """

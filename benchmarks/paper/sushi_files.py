@@ -49,7 +49,7 @@ def read_orders(path: Path) -> np.ndarray:
     lines = path.read_text(encoding="ascii").splitlines()[1:]
     rows = [[int(value) for value in row.split()] for row in lines if row.strip()]
     if any(len(row) != row[1] + 2 for row in rows):
-        raise ValueError(f"{path.name}: a line does not hold as many items as it says.")
+        raise ValueError(f"{path.name}: a line does not have the number of items it states.")
     return np.array([row[2:] for row in rows])
 
 

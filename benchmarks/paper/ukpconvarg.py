@@ -1,4 +1,4 @@
-"""UKPConvArgCrowdSample as arrays, and the paper's protocol for scoring a fold. The folder is the user's own copy."""
+"""UKPConvArgCrowdSample as arrays, and the paper's protocol for scoring a fold. Users provide the data."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The stop rule: how often the top 5 is right when it says 90%, and what stopping saves over a fixed number of labels.
+"""The stop rule: how often the top 5 is right when it states 90%, and how many labels it saves over a fixed number.
 
     python -m benchmarks.planning.stopping [--studies 200]
 
 Studies of 15 to 30 items differ in the spread of scores, in tastes and in policy. A study stops when two updates in a
-row say 90%, or when all workers have finished. The saving compares the mean number of labels with the fixed number
-at which as many studies have the right top 5.
+row reach 90%, or when all workers have finished. The saving compares the mean number of labels with the fixed number
+at which the same share of studies has the right top 5.
 """
 
 from __future__ import annotations

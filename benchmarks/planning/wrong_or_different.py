@@ -5,7 +5,8 @@
 A crowd has 50 workers and 50 items: a fifth are honest dissenters, a fifth are careless (random clicks, always left,
 alternating sides, and tired: random from the middle on), one tenth are honest but noisy. Dissenters share another
 opinion, hold the opposite of the consensus, or each have their own opinion. Two more workers answer like a program:
-without noise, and faster than anyone reads. Careless workers take as long as others, so that only answers betray them.
+without noise, and faster than anyone reads. Careless workers take as long as others, so only
+their answers give them away.
 """
 
 from __future__ import annotations

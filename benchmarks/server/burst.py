@@ -83,7 +83,7 @@ class Meter:
         return {**parts, "everything": machine_cpu_seconds()}
 
     def phase(self, name: str, seconds: float, pace: Pace) -> dict[str, Any]:
-        """Let the workers answer at this pace for so many seconds, and return the figures."""
+        """Let the workers answer at this pace for a number of seconds, and return the figures."""
         self.workforce.pace = pace
         before, statuses = self.cpu(), self.workforce.statuses()
         messages, versions = self.watching.state()["messages"], self.versions()

@@ -3,7 +3,7 @@
     python -m benchmarks.server.long_update [--items N] [--labels N] [--seconds LIMIT]
 
 A small study gets ten judgements again and again until the large one has its first version, or until the limit. Also
-measured: the memory of the process that fits the large study, and how near its lease came to its end.
+measured: the memory of the process that fits the large study, and the least time left on its lease.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIMIT, PATIENCE, PAUSE = 4 * 3600.0, 1800.0, 5.0
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Fit a large study with a real updater and measure what others notice."""
+    """Fit a large study with a real updater and measure how it affects others."""
     parser = arguments(__doc__)
     parser.add_argument("--items", type=int)
     parser.add_argument("--labels", type=int)

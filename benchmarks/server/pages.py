@@ -3,8 +3,8 @@
     python -m benchmarks.server.pages [--data DIR] [--items 10000 --workers 5000 --labels 50000]
 
 Without DIR (UKPConvArgCrowdSample) a simulated crowd is used. Times are wall-clock milliseconds inside this process
-over repeated requests; the first request, which loads the version's arrays, is reported separately. A server's
-preparations at start (modelling/updater/startup.py) are made before.
+over repeated requests; the first request, which loads the version's arrays, is reported separately. The
+preparations that a server makes at start (modelling/updater/startup.py) are made first.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ Ints = NDArray[np.int64]
 
 SEED = 20_240_601
 MOST_LABELS = 200_000
-FEWEST_LABELS = 100  # with fewer, it is chance which model is nearest to the truth
+FEWEST_LABELS = 100  # with fewer, the model nearest to the truth is a matter of chance
 FEWEST_EACH, MOST_EACH = 2, 600
-LABELS_PER_ITEM, SPARSE_LABELS_PER_ITEM, SPARSE = 3.0, 1.0, 0.1  # at least; the second in a share of SPARSE
+LABELS_PER_ITEM, SPARSE_LABELS_PER_ITEM, SPARSE = 3.0, 1.0, 0.1  # minima; the second for a share of SPARSE
 N_TEST = 20_000  # fresh (judge, pair) draws
 N_FRESH_JUDGES = 200  # behind the answer of a random member of the crowd
 LOGISTIC = 1.702  # the logistic distribution at this scale is nearest to the standard normal

@@ -2,10 +2,10 @@
 
     python -m benchmarks.studies.simulated --from 0 --to 200 [--rows DIR] [--processes 1]
 
-With few labels it is chance which model comes nearest to the truth in one replicate, so the losses of small studies
+With few labels, chance decides which model is nearest to the truth in one replicate, so the losses of small studies
 are means over replicates with the same parameters and different random numbers. Shares in single replicates are
 reported as well. Every finished study is one line of JSON in DIR, so that a run can be resumed and slices can be added.
-Rivals are fitted once. `--summary` only summarises what is there; `--fresh` fits crowdGPPL and GPPL of this slice
+Rivals are fitted once. `--summary` only summarises existing results; `--fresh` fits crowdGPPL and GPPL of this slice
 again.
 """
 

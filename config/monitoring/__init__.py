@@ -1,1 +1,1 @@
-"""What operators see of a running server: health checks, metrics and log records."""
+"""Monitoring of a running server: health checks, metrics and log records."""

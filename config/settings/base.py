@@ -112,7 +112,7 @@ RATE_LIMITS = "memory"
 # How long a request waits for SQLite's write lock, in its process and among processes; then it is refused with 503 and
 # sent again by the client. Commands and the updater wait longer.
 REQUEST_LOCK_SECONDS = 4.0
-# Who may read /metrics; empty: no one.
+# The token for reading /metrics; if empty, the page does not exist.
 METRICS_TOKEN = os.environ.get("METRICS_TOKEN", "")
 
 # Cookies and browser security

@@ -1,4 +1,4 @@
-"""The claims page: sentences that are safe to print together, simultaneous tiers, bridging and divisive items."""
+"""The claims page: sentences that are safe to claim together, simultaneous tiers, bridging and divisive items."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The “Test a text” page: the predicted score of a text without judgements, and the pairs that would settle it."""
+"""The “Test a text” page: the predicted score of a text without judgements, and its most informative pairs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -50,7 +50,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of a backup; `sequences` is each project's last event when it began; all events up to it are in."""
+    """Contents of a backup; `sequences` holds each project's last event when it began; later events may be missing."""
 
     code_version: str
     began_at: str

@@ -81,7 +81,7 @@ class SnapshotArrays(models.Model):
 
 
 class WorkerPosterior(models.Model):
-    """The labels of one worker with their sites (`crowdgppl/labels.py`), as a version left them.
+    """The labels of one worker with their sites (`crowdgppl/labels.py`), as of one version.
 
     Append-only: a version that did not visit the worker uses the row with the largest number not above its own. Rows
     with a number that no snapshot has yet belong to an update that has not been published.

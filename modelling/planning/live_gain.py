@@ -1,4 +1,4 @@
-"""The information that suggested and random pairs really gave: bits per judgement, measured as answers come in.
+"""The information gained from suggested and from random pairs: bits per judgement, measured as answers come in.
 
 Each version measures the judgements that are new to it with the posterior of its parent, so nothing is measured with a
 model that has already learned from it. The sums are part of the version's diagnostics.

@@ -31,7 +31,7 @@ class OrderPosterior:
     def given_scale(cls, mean: Floats, cov: Floats) -> OrderPosterior:
         """Centre the scores, and condition on their length in the direction of the mean.
 
-        The conditional covariance is S - m m' / (m' S^-1 m): the most of m m' that can be taken from S.
+        The conditional covariance is S - m m' / (m' S^-1 m): the largest multiple of m m' that S allows is subtracted.
         """
         centred = mean - mean.mean() if len(mean) else mean
         cov = centre(cov)

@@ -67,7 +67,7 @@ def top_mask(scores: Floats, top_k: int) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The expected probability of a correct top k after so many more judgements; the first point is now."""
+    """The expected probability of a correct top k after further judgements; the first point is the current state."""
 
     judgements: Ints
     probability: Floats

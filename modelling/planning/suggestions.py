@@ -118,7 +118,7 @@ def personal_suggestions(
     worker: int,
     rng: np.random.Generator,
 ) -> Iterator[Suggestion]:
-    """The pairs that would teach most about one worker's own order, in groups sampled down to a few items."""
+    """The most informative pairs about one worker's own order, in groups sampled down to a few items."""
     user = np.array([fitted.worker_index[worker]])
     share = min(1.0, PERSONAL_ITEMS / sum(len(group) for group in groups))
     for group in groups:

@@ -19,7 +19,7 @@ from modelling.training.training_state import TrainingState
 
 SCORE_TOLERANCE = 1e-9  # other machines may sum in another order
 OTHER_LOG = "was not fitted to the judgements and texts in this database."
-OTHER_NUMBERS = "fitting it again gives other numbers."
+OTHER_NUMBERS = "refitting it gives different numbers."
 TRAITS_CHANGED = "workers' questionnaire answers were changed or erased after it, so it cannot be fitted again."
 FEATURES_CHANGED = "the items' numeric columns were changed after it, so it cannot be fitted again."
 NO_PARENT = "the version before it could not be fitted again."
@@ -67,7 +67,7 @@ def _find_array_problems(snapshot: ModelSnapshot) -> Iterator[str]:
         if snapshot.code_version == CODE_VERSION:
             fitted = FittedModel.from_arrays(arrays, snapshot.number)
             if _scores_differ(snapshot, fitted):
-                yield f"the scores of version {snapshot.number} are not those of its arrays."
+                yield f"the scores of version {snapshot.number} do not match its arrays."
             if fitted.store.find_damage():
                 yield f"the workers' labels of version {snapshot.number} are missing or damaged."
     except array_store.DamagedArrays:

@@ -72,4 +72,4 @@ def _send() -> None:
     try:
         queue.send_task(TASK, expires=HINT_EXPIRES, retry=False)
     except Exception as error:  # a lost hint does no harm: the sweep runs every few seconds
-        log.warning("no hint could be sent: %s", type(error).__name__)
+        log.warning("could not notify the task queue: %s", type(error).__name__)

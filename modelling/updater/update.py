@@ -67,7 +67,7 @@ def update_one(
     report: ReportProgress | None = None,
     accept: Callable[[UpdateState], bool] = lambda state: True,
 ) -> ModelSnapshot | None:
-    """Update one project that is due and accepted; return None if there is none or the update failed."""
+    """Update one project that is due and passes `accept`; return None if there is none or the update failed."""
     state = claim_project(owner, only, accept)
     return None if state is None else update_claimed(state, report)
 
@@ -141,7 +141,7 @@ def step_from(
 ) -> tuple[tuple[InputDelta, TrainingState] | None, dict[str, MetricSums], dict[str, Any]]:
     """Return the changes since the parent version with the state after a step, or None if a refit is needed.
 
-    Also return how well the parent predicted the new labels, and how much the pairs of each policy taught.
+    Also return how well the parent predicted the new labels, and the information gained from each policy's pairs.
     """
     known, predictions, pairing = load_training_state(parent), dict[str, MetricSums](), dict[str, Any]()
     if parent is None or known is None:

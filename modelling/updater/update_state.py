@@ -37,7 +37,7 @@ Condition = UpdateState.Condition
 def claim_project(
     owner: str, only: Project | None = None, accept: Callable[[UpdateState], bool] = lambda state: True
 ) -> UpdateState | None:
-    """Lease the project with the oldest version among those that are due and accepted.
+    """Lease the project with the oldest version among those that are due and pass `accept`.
 
     The project `only` is due at once, without waiting for a full batch or for the pause after a failure.
     """

@@ -1,4 +1,4 @@
-// Stands in for the sender in a researcher's preview: answers and undo work on this page, nothing is stored or sent.
+// Replaces the sender in a researcher's preview: answers and undo work on this page, and nothing is stored or sent.
 
 export const noStorage = () => {
   throw new Error("a preview stores nothing");

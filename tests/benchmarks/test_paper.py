@@ -31,7 +31,7 @@ def test_rankings_are_read_from_best_to_worst(tmp_path):
     path.write_text("10 1\n0 3 5 0 2\n0 3 1 2 0\n")
     np.testing.assert_array_equal(sushi_files.read_orders(path), [[5, 0, 2], [1, 2, 0]])
     path.write_text("10 1\n0 4 5 0 2\n")
-    with pytest.raises(ValueError, match="as many items"):
+    with pytest.raises(ValueError, match="number of items"):
         sushi_files.read_orders(path)
 
 

@@ -122,7 +122,7 @@ class CheckResult:
 
     @property
     def attention_over(self) -> bool:
-        """Whether so many attention checks failed that Prolific allows a rejection."""
+        """Whether enough attention checks failed for Prolific to allow a rejection."""
         return self.attention_failed >= FAILURES
 
 

@@ -1,4 +1,4 @@
-"""Pilot mode: the first few workers may join, and the study pauses by itself when they have ended."""
+"""Pilot mode: the first few workers may join, and the study pauses automatically when all of them have ended."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

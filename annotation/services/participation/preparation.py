@@ -63,7 +63,7 @@ def next_practice(worker: Worker, preparation: Preparation) -> dict[str, Any] | 
 
 
 def complete_practice(*, worker: Worker, number: int, preparation: Preparation) -> None:
-    """Move on to the next practice pair. A repeated request skips none."""
+    """Move on to the next practice pair. A repeated request does not skip another."""
     Worker.objects.filter(pk=worker.pk, practised=number).update(practised=F("practised") + 1)
     if number + 1 >= len(preparation.practice) and not preparation.comprehension:
         Worker.objects.filter(pk=worker.pk).update(preparing=False)

@@ -1,7 +1,7 @@
 """The page inside MTurk's frame: a preview, a link that opens the study in its own tab, and the final form.
 
-The study itself is not framed: browsers block cookies of framed pages. The frame needs none; it knows the worker by
-the parameters that MTurk adds to its address.
+The study itself is not framed: browsers block cookies of framed pages. The frame needs none: it identifies the worker
+by the parameters that MTurk adds to its address.
 """
 
 from csp.decorators import csp_replace
@@ -28,7 +28,7 @@ from annotation.views.judging import in_study_language
 @require_safe
 @in_study_language
 def frame(request: HttpRequest, project: Project) -> HttpResponse:
-    """Show where the worker stands; once they have ended, the form that submits the assignment to MTurk."""
+    """Show the worker's status or, once they have ended, the form that submits the assignment to MTurk."""
     recruitment = get_recruitment(project)
     platform = get_platform(recruitment)
     if platform is None or platform.name != Recruitment.Platform.MTURK:

@@ -83,7 +83,7 @@ def _format_part(value: Any) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 @members_only(Role.VIEWER)
 def show(request: ResearcherRequest, project: Project) -> HttpResponse:
-    """Show the passport; owners change its rules."""
+    """Show the passport; owners can change its rules."""
     is_owner = has_role(request.role, Role.OWNER)
     if request.method == "POST" and not is_owner:
         raise PermissionDenied

@@ -1,4 +1,4 @@
-"""PostgreSQL through a pool that never keeps a request waiting for a server that does not respond."""
+"""PostgreSQL through a connection pool that fails fast if the server does not respond."""
 
 from typing import Any
 

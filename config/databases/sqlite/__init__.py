@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-# WAL: readers run beside one writer. FULL: every commit is synced before it is acknowledged.
+# WAL: readers run concurrently with one writer. FULL: every commit is synced before it is acknowledged.
 # secure_delete: deleted content is overwritten, not only unlinked.
 # recursive_triggers: INSERT OR REPLACE also fires the triggers that keep events append-only.
 PRAGMAS = (

@@ -30,7 +30,7 @@ MEASURE_LABELS = {
 
 @dataclass(frozen=True)
 class TargetRow:
-    """The judgements and cost at which the mean tau reaches a target; None if it does not."""
+    """The judgements and cost at which the mean tau reaches a target; None if it never does."""
 
     target: float
     judgements: int | None

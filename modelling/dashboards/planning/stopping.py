@@ -18,7 +18,7 @@ from modelling.training.votes import get_votes
 
 MAX_VERSIONS = 200  # on the curve, the newest ones
 STABLE_VERSIONS = 20  # earlier versions compared with the shown one
-ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # "about": numbers up to, rounded to
+ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, multiple to round to)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class StoppingPage:
 
 
 def format_about(number: int) -> str:
-    """A rounded number: a forecast is not exact."""
+    """Format a forecast, rounded because it is not exact."""
     step = next(step for limit, step in ROUND_TO if number <= limit)
     return number_format(max(step, step * round(number / step)), force_grouping=True)
 

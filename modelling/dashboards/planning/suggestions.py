@@ -17,7 +17,7 @@ from modelling.planning.reading_time import ReadingTime, reading_time
 from modelling.training.ranking import Z_95
 
 MAX_SHOWN = 10
-MAX_VERSIONS = 500  # the newest, whose measurements are added up
+MAX_VERSIONS = 500  # newest versions whose measurements are added up
 LEAST_MEASURED = 20  # judgements of each policy before their ratio is shown
 LABELS: dict[str, Any] = {
     SUGGESTED: gettext_lazy("suggested pairs"),

@@ -55,7 +55,7 @@ class ReportPart:
 
 @dataclass(frozen=True)
 class Sample:
-    """Who judged how much in the version; `first` and `last` leave out imported judgements."""
+    """Counts of workers and judgements in the version; `first` and `last` leave out imported judgements."""
 
     workers: int
     least_per_worker: int
@@ -89,7 +89,7 @@ class GroupClaims:
 
 @dataclass(frozen=True)
 class Report:
-    """All that a report shows: `parts` has the listed ranking rows, `appendix` the items whose texts the tables cut."""
+    """Everything that a report shows: `parts` holds the ranking rows, `appendix` the items with shortened texts."""
 
     project: Project
     snapshot: ModelSnapshot

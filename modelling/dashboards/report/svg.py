@@ -18,7 +18,7 @@ from modelling.dashboards.common.figures import Figure, Trace
 
 WIDTH = 680  # of an A4 page with margins, in CSS pixels
 TOP, RIGHT, BOTTOM = 24, 20, 56
-FONT, CHARACTER = 11, 6.0  # size, and about the width of a character
+FONT, CHARACTER = 11, 6.0  # font size, and approximate width of a character
 TICKS = 6
 DASHES = {"dash": "6 4", "dot": "2 3"}
 COLOURS = {  # the light colours of static/concord.css

@@ -1,6 +1,6 @@
 """Assess all workers of a study. Arrays in, numbers out: the updater and the benchmark call the same function.
 
-Careless workers make a crowd look more diverse than it is, and a diverse crowd makes their answers look possible. So
+Careless workers make a crowd look more diverse than it is, and a diverse crowd makes their answers look plausible. So
 workers whose answers are hard to predict are left out of a second fit, and everyone is assessed by its results.
 """
 
@@ -24,11 +24,11 @@ from modelling.findings.workers.hypotheses import Explanation, explain, odds
 from modelling.findings.workers.patterns import AnswerSheet, Likeness, Patterns, find_alike, find_patterns
 from modelling.training.ranking import ranks
 
-MIN_ANSWERS = 20  # decided ones; fewer show nothing
+MIN_ANSWERS = 20  # decided answers; fewer are not conclusive
 SUSPICIOUS = 0.5  # share of the median evidence per answer; workers below it are left out of the second fit
 MAX_REFIT_LABELS = 40_000
 MAX_OTHERS = 200  # workers whose preferences a worker may share
-SHARP, NOISELESS = 3.0, 2.0  # sharpness of answers without noise, and the log evidence for it that is remarkable
+SHARP, NOISELESS = 3.0, 2.0  # sharpness of answers without noise, and the log evidence for it that counts as a sign
 AUTOMATED = 2  # signs that together make answers look automated
 MAX_ALIKE_WORKERS = 2000  # with more, workers are not compared with each other
 

@@ -4,10 +4,10 @@ A hypothesis about a worker is a normal distribution N(mean, K) of the differenc
 propagation gives the evidence of the answers under it, and the leave-one-out distribution (cavity) of each z
 (Rasmussen and Williams 2006, sections 3.6 and 5.4.2).
 
-The crowd must not know the worker. In the coordinates of the worker's answers (D maps utilities to differences) let
-Y = D S_t D', G = D A D', L and e the precisions and shifts of the sites, J = (L^-1 + G)^-1 the worker's precision about
-D t, and h = J L^-1 e the shift. Without the worker D t has the mean (I - Y J)^-1 (D t - Y h) and the covariance
-(I - Y J)^-1 Y.
+The crowd's predictions must not depend on the worker's own answers. In the coordinates of these answers (D maps
+utilities to differences) let Y = D S_t D', G = D A D', L and e the precisions and shifts of the sites, J = (L^-1 + G)^-1
+the worker's precision about D t, and h = J L^-1 e the shift. Without the worker D t has the mean
+(I - Y J)^-1 (D t - Y h) and the covariance (I - Y J)^-1 Y.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Crowd:
 
 
 def crowd_without(post: Posterior, a: IntArray, b: IntArray, user: int, sites: UserBatch | None) -> Crowd:
-    """The crowd for the pairs (a, b) of a worker; `sites` are the worker's own if the posterior has learned them."""
+    """The other workers' predictions for a worker's pairs; `sites` are this worker's, if the posterior has them."""
     G = pair_covariance(post.A, a, b) if post.personal else np.zeros((len(a), len(a)))
     taste = taste_means(post, a, b, user)
     if sites is None:

@@ -22,11 +22,11 @@ SHARE, STRENGTH, STEPS = 0.2, 10.0, 50  # expected share of careless workers, ps
 SHARPNESS = np.array([0.5, 0.7, 1.0])  # of answers, relative to the model's: some honest workers are noisier
 SHARPNESS_WEIGHTS = np.array([0.15, 0.35, 0.5])
 ALONE = 0.1  # probability that the preferences of a different worker are unrelated to those of all others
-SHARED = 0.6  # least share of the evidence for any preferences that the consensus explains for an ordinary worker
-FROM_THE_START = 0.5  # probability that a careless worker always was
-LEAST_CARELESS = 10  # answers at the end; fewer show nothing
+SHARED = 0.6  # an ordinary worker's consensus evidence is at least this share of that for any preferences
+FROM_THE_START = 0.5  # probability that a careless worker was careless from the first answer
+LEAST_CARELESS = 10  # careless answers at the end; fewer are not conclusive
 TOO_FAST_HONEST, TOO_FAST_CARELESS = (1.0, 50.0), (0.5, 1.0)  # beta priors of the share of answers that are too fast
-TIME_LIMITS = (-1.0, 3.0)  # log odds that response times can add: some people read fast, and some daydream
+TIME_LIMITS = (-1.0, 3.0)  # limits of the log odds from response times: some people read fast, and some take breaks
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def prefix_evidence(z: FloatArray) -> FloatArray:
 
 
 def careless_evidence(before: FloatArray, left: FloatArray) -> tuple[float, int]:
-    """Sum over the answers at which carelessness may begin; `before` (n + 1,) is the evidence of the answers before."""
+    """Evidence of carelessness, summed over where it may begin; `before` (n + 1,) is that of the answers before."""
     n = len(left)
     starts = np.arange(0, max(n - LEAST_CARELESS, 0) + 1)
     weight = np.full(len(starts), np.log((1.0 - FROM_THE_START) / max(len(starts) - 1, 1)))

@@ -26,8 +26,8 @@ ROWS_PER_INSERT = 200
 def assess_version(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
     """Write the assessments of a version that was fitted from scratch; return their number.
 
-    Steps change little for most workers, so they use the assessments of an earlier version. A failure is logged and
-    does not affect the version; nothing is then written.
+    A step changes little for most workers, so its version uses the assessments of an earlier one. A failure is logged,
+    writes nothing and does not affect the version.
     """
     if snapshot.kind != ModelSnapshot.Kind.REFIT or snapshot.included > MAX_JUDGEMENTS:
         return 0

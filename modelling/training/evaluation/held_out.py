@@ -1,7 +1,7 @@
 """Evaluate all methods on a project's held-out judgements. Arrays in, metrics out; no rows are written.
 
 Two schemes hold judgements out. *Leave-group-out*: whole groups of items, so that a method must predict texts without
-any judgement; without groups, random judgements. *Predict-then-learn*: judgements in the order of the log, each stretch
+any judgement; without groups, random judgements. *Predict-then-learn*: judgements in the order of the log, each block
 predicted from everything before it. Each method is fitted from scratch for each split, to the same judgements.
 """
 
@@ -45,10 +45,10 @@ INNER_FOLDS = 5
 
 BY_GROUP = "Whole groups of items are held out, one part at a time, and the judgements about them predicted."
 BY_JUDGEMENT = (
-    "The items have no groups that could be held out, so random judgements are, one part at a time; "
+    "The items have no groups to hold out, so random judgements are held out, one part at a time; "
     "a worker's answers to the same pair stay together."
 )
-BY_TIME = "The judgements are taken in the order of the log; each stretch is predicted from all before it."
+BY_TIME = "Judgements are taken in the order of the log; each block is predicted from all earlier ones."
 
 
 class NotEnoughJudgements(Exception):
@@ -151,12 +151,12 @@ def _random_splits(labels: PairwiseLabels, n_parts: int, seed: int) -> list[Spli
     return [Split(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(part.max() + 1)]
 
 
-def predict_then_learn(inputs: Inputs, n_stretches: int) -> Scheme:
-    """Cut the log into n_stretches + 1 stretches and predict all but the first, each from those before it."""
+def predict_then_learn(inputs: Inputs, n_blocks: int) -> Scheme:
+    """Cut the log into n_blocks + 1 blocks and predict all but the first, each from those before it."""
     if inputs.log_order is None or len(inputs.labels) < 2:
         raise NotEnoughJudgements
-    stretches = np.array_split(np.argsort(inputs.log_order), min(n_stretches + 1, len(inputs.labels)))
-    splits = [Split(np.concatenate(stretches[:k]), stretches[k]) for k in range(1, len(stretches))]
+    blocks = np.array_split(np.argsort(inputs.log_order), min(n_blocks + 1, len(inputs.labels)))
+    splits = [Split(np.concatenate(blocks[:k]), blocks[k]) for k in range(1, len(blocks))]
     return Scheme("predict-then-learn", BY_TIME, splits, inputs.labels.u, "workers")
 
 

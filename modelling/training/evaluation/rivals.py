@@ -123,7 +123,7 @@ class BoTorch(Rival):
         from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
 
         if X_items is None:
-            raise ValueError("PairwiseGP needs features of the items.")
+            raise ValueError("PairwiseGP needs item features.")
         decided = labels.take(labels.y != 0.5)
         sample = np.random.default_rng(0).permutation(len(decided))[:MAX_GP_LABELS]
         decided = decided.take(np.sort(sample))

@@ -1,6 +1,6 @@
 """Labels and sites of workers in the database: only those of visited workers are in memory.
 
-A row of `WorkerPosterior` holds all labels of a worker, each with its site, as the version of that number left them. A
+A row of `WorkerPosterior` holds all labels of a worker, each with its site, as of the version with that number. A
 version without its own row for a worker uses the last one before it. Rows of an update are written under the
 number that its version will get, which no reader asks for before the version is published; what a killed update left
 is deleted by the next one. Every write checks the lease, so that a process that lost it can no longer change rows.

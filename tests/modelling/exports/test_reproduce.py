@@ -112,14 +112,14 @@ def test_a_version_that_cannot_be_reproduced_is_reported(versions: Project, caps
     ModelSnapshot.objects.filter(number=7).update(checksum="0" * 64)
     found = {snapshot.number: problem for snapshot, problem in rebuild(versions, 20) if problem}
     assert found == {
-        7: "fitting it again gives other numbers.",
+        7: "refitting it gives different numbers.",
         8: "the version before it could not be fitted again.",
     }
     ModelSnapshot.objects.filter(number=6).update(data_hash="0" * 64)
     assert "version 6 was not fitted to the judgements and texts in this database." in list(find_problems(versions))
     with pytest.raises(SystemExit):
         call_command("verify", "--rebuild", "3")
-    assert "version 7 (step, 000000000000): fitting it again gives other numbers." in capsys.readouterr().out
+    assert "version 7 (step, 000000000000): refitting it gives different numbers." in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -164,13 +164,13 @@ def test_two_seeds_or_invalid_settings_of_a_version_are_found(refit: ModelSnapsh
 @pytest.mark.parametrize("column", ["mean", "sd"])
 def test_a_changed_score_is_found(refit: ModelSnapshot, column: str) -> None:
     ConsensusScore.objects.filter(rank=3).update(**{column: F(column) + 1e-6})
-    assert list(find_problems(refit.project)) == ["the scores of version 1 are not those of its arrays."]
+    assert list(find_problems(refit.project)) == ["the scores of version 1 do not match its arrays."]
 
 
 def test_a_score_moved_to_another_item_is_found(refit: ModelSnapshot) -> None:
     stranger = Item.objects.get(key="new")
     ConsensusScore.objects.filter(rank=3).update(item=stranger)
-    assert list(find_problems(refit.project)) == ["the scores of version 1 are not those of its arrays."]
+    assert list(find_problems(refit.project)) == ["the scores of version 1 do not match its arrays."]
 
 
 def test_changed_features_of_items_are_named_as_the_reason(refit: ModelSnapshot) -> None:

@@ -73,4 +73,4 @@ def test_without_redis_an_answer_is_stored_at_once(
     answered.set()
     assert tried.wait(120)
     tasks._sender.submit(int).result()
-    assert "no hint could be sent: CeleryError" in caplog.text
+    assert "could not notify the task queue: CeleryError" in caplog.text
