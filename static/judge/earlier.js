@@ -1,4 +1,4 @@
-// Pages for people whom this browser does not know: name the unsent answers of an earlier participation.
+// On pages for visitors whom this browser does not know: show how many answers of an earlier participation are unsent.
 
 import { renewOfflinePage } from "./offline.js";
 import { createStore } from "./store.js";

@@ -1,5 +1,5 @@
 // After leaving this device or deleting the answers: remove what this browser stored about the worker.
-// Answers that were not sent stay after leaving: they are sent when the worker returns with their code.
+// Unsent answers stay on the device after leaving: they are sent when the worker returns with their code.
 
 import { forgetOfflinePage } from "./offline.js";
 import { createStore } from "./store.js";

@@ -87,7 +87,7 @@ export const createPage = (root) => {
 
   let feedbackTimer = null;
 
-  // A short message above the buttons, at the thumb. Screen readers get it from the live region.
+  // A short message above the buttons, near the thumb. Screen readers get it from the live region.
   const showFeedback = (message, { lasting = false } = {}) => {
     clearTimeout(feedbackTimer);
     setText(byId("feedback"), message);

@@ -129,7 +129,7 @@ export const createSender = ({ store, name, urls, csrf, callbacks }) => {
     timer = setTimeout(() => run(options), pause + 10); // timers can fire slightly early
   };
 
-  // Offline, nothing is tried at first: what was not tried can be undone on this device alone.
+  // Offline, nothing is sent at first: an answer that was never sent can be undone on this device alone.
   const run = async ({ offline = false } = {}) => {
     if (busy || stopped || performance.now() < notBefore) {
       again = busy;

@@ -92,7 +92,7 @@ export const createStore = (name, getStorage = () => window.localStorage) => {
     return String(last ? Number(last.slice(prefix.length).split("-")[0]) + 1 : 1).padStart(8, "0");
   };
 
-  // Answers come before the copy of the task: without room for both, the copy goes.
+  // Answers take priority over the copy of the task: if there is no room for both, the copy is dropped.
   const write = ({ key, ...entry }) => {
     if (storage.set(key, JSON.stringify(entry))) return;
     storage.remove(taskKey);

@@ -5,8 +5,8 @@ propagation gives the evidence of the answers under it, and the leave-one-out di
 (Rasmussen and Williams 2006, sections 3.6 and 5.4.2).
 
 The crowd's predictions must not depend on the worker's own answers. In the coordinates of these answers (D maps
-utilities to differences) let Y = D S_t D', G = D A D', L and e the precisions and shifts of the sites, J = (L^-1 + G)^-1
-the worker's precision about D t, and h = J L^-1 e the shift. Without the worker D t has the mean
+utilities to differences) let Y = D S_t D', G = D A D', L and e the precisions and shifts of the sites, J =
+(L^-1 + G)^-1 the worker's precision about D t, and h = J L^-1 e the shift. Without the worker D t has the mean
 (I - Y J)^-1 (D t - Y h) and the covariance (I - Y J)^-1 Y.
 """
 

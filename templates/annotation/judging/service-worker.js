@@ -1,7 +1,7 @@
 // Shows the study when its page is loaded without a connection. Online, every request goes to the server.
-// Stored are only a page without pairs and the files it needs; the pairs are in the storage of the page's script.
+// Only a page without pairs and the files it needs are stored; the pairs are in the storage of the page's script.
 
-const VERSION = 1; // raise it when the stored files change in kind; other versions are deleted
+const VERSION = 1; // increment it when other kinds of files are stored; caches of other versions are deleted
 const { scope } = self.registration;
 const PREFIX = `concord ${scope} `;
 const CACHE = `${PREFIX}${VERSION}`;
@@ -14,7 +14,7 @@ const filesOf = (html) => {
 };
 
 // Replace the page and its files. If one of them cannot be fetched, the old ones stay.
-// The server refuses the page to anyone who has nothing to judge here: then nothing is kept.
+// The server refuses the page to anyone who has nothing to judge here; then everything is deleted.
 const renew = async () => {
   const page = await fetch(OFFLINE_PAGE, { cache: "no-store" });
   if (page.status === 404) {
