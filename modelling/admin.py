@@ -120,7 +120,7 @@ class BackgroundJobAdmin(ReadOnlyAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    """Tokens without their hashes."""
+    """Admin for API tokens; their hashes are not shown."""
 
     place = 4
     list_display = ["name", "prefix", "user", "project", "scope", "expires_at", "last_used_at", "revoked_at"]
@@ -189,7 +189,7 @@ def _export(
     return None
 
 
-# annotation does not know about exports, so the action is added to its admin here.
+# `annotation` does not import `modelling`, so the export action is added to its admin here.
 ProjectAdmin.actions = [export_projects]  # type: ignore[misc]
 ProjectAdmin.action_form = ExportActionForm
 

@@ -131,7 +131,7 @@ def import_items(*, project: Project, user: User | None, rows: list[ImportedItem
 
 
 def _strip_apostrophes(row: ImportedItem, known: dict[str, Item], unmentioned: Container[str]) -> ImportedItem:
-    """Remove the apostrophes that an export put before formulas, where the project knows the value without it."""
+    """Remove the apostrophes that an export put before formulas, if the project has the same value without one."""
     key = strip(row.key, unmentioned)
     item = known.get(key)
     if item is None:

@@ -57,7 +57,7 @@ class Platform(ABC):
 
     name: str
     secret_links = False  # whether the link alone identifies a person, so that others could try to guess it
-    # The pattern of an ID. ASCII only: other digits look alike and would make a second person.
+    # The pattern of an ID. ASCII only: look-alike digits would create a second worker.
     id_pattern = re.compile(r"[!-~]{1,200}")
 
     def __init__(self, recruitment: Recruitment) -> None:

@@ -142,7 +142,7 @@ class Installation:
         wait_until(lambda: not any(map(is_alive, self.children)), END_SECONDS, "a child outlived its server")
 
     def start_updater(self, *, faults: str = "", wrapper: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-        """Start `manage.py update_models` beside a server without an updater."""
+        """Start `manage.py update_models` in addition to a server without an updater."""
         variables = self.environment() | ({"FAULTS": faults, "CONCORD_DRILL": "1"} if faults else {})
         command = [*wrapper, sys.executable, "manage.py", "update_models"]
         with self.log.open("ab") as log:

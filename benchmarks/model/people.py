@@ -117,7 +117,7 @@ def traits(seed: int, share: float, centred: bool = True) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Study:
-    """Labels of honest and random workers, and which workers are of which kind."""
+    """Labels of honest and random workers, and the kind of each worker."""
 
     labels: PairwiseLabels
     X_items: Floats

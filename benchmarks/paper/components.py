@@ -60,7 +60,7 @@ def data_sets(options: argparse.Namespace) -> dict[str, Fit]:
 
 
 def convincingness(folder: Path) -> Fit:
-    """C = 50 and M = 500 as in the paper, one fold left out in each repeat."""
+    """UKPConvArgCrowdSample with C = 50 and M = 500 as in the paper; each repeat leaves one fold out."""
     corpus = read_corpus(folder)
     X = TextFeatures().fit(corpus.texts).transform(corpus.texts)
     kernel = scaled_kernel(X.shape[1])
@@ -75,7 +75,7 @@ def convincingness(folder: Path) -> Fit:
 
 
 def sushi(folder: Path) -> Fit:
-    """C = 20, without user features."""
+    """Sushi-A with C = 20, without user features."""
     data = read_sushi(folder)
 
     def fit(repeat: int) -> dict[str, list[float]]:

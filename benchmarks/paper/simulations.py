@@ -62,7 +62,7 @@ def make(method: str, seed: int) -> Any:
 
 
 def consensus_noise(runs: Runs, options: argparse.Namespace) -> dict[str, Any]:
-    """a: tau of the consensus at withheld items for five levels of s_t."""
+    """Simulation a: tau of the consensus at withheld items for five levels of s_t."""
 
     def draw(rng: np.random.Generator, level: float, side: int) -> SimulatedCrowd:
         return _draw(rng, side, s_t=level, s_v=rng.uniform(0.1, 10.0, N_COMPONENTS))
@@ -74,7 +74,7 @@ def consensus_noise(runs: Runs, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def taste_noise(runs: Runs, options: argparse.Namespace) -> dict[str, Any]:
-    """b: mean tau of the users' utilities at withheld items for five levels of s_v, s_t = 5."""
+    """Simulation b: mean tau of the users' utilities at withheld items for five levels of s_v, with s_t = 5."""
 
     def draw(rng: np.random.Generator, level: float, side: int) -> SimulatedCrowd:
         return _draw(rng, side, s_t=5.0, s_v=level)
@@ -141,7 +141,7 @@ def _labels(crowd: SimulatedCrowd, items: np.ndarray) -> PairwiseLabels:
 
 
 def recovery(runs: Runs, options: argparse.Namespace) -> dict[str, Any]:
-    """c: how well the true components are recovered, by their number and the number of labels."""
+    """Simulation c: how well the true components are recovered, by their number and the number of labels."""
     counts = LABEL_COUNTS[-1:] if options.quick else LABEL_COUNTS
     true_counts = TRUE_COMPONENTS[:1] if options.quick else TRUE_COMPONENTS
     methods = [method for method in options.method if method in FACTOR_METHODS]

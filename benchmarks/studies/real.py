@@ -25,7 +25,7 @@ from benchmarks.studies.simulated import read
 
 NAME = "real_studies"
 SEEDS, TEST_SHARE = 5, 0.2
-MARGIN = 0.003  # tolerance beside one standard error, by which a rival may be better
+MARGIN = 0.003  # a rival may be better by this much, in addition to one standard error
 CPU_LIMIT = 3600.0
 PLAIN = "crowdgppl_no_features"
 KINDS = ("personal", "random_member")

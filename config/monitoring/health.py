@@ -17,14 +17,14 @@ from modelling.updater.leases import updater_is_alive
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 while the process responds."""
+    """Return 200 while the process can respond."""
     return JsonResponse({"status": "ok"})
 
 
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 if every check passes; otherwise 503 with the names of the failed checks."""
+    """Return 200 if every check passes, otherwise 503 with the names of the failed checks."""
     down = [name for name, check in CHECKS.items() if not _passes(check)]
     return JsonResponse({"status": "down" if down else "ok", "down": down}, status=503 if down else 200)
 

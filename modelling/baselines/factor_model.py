@@ -118,13 +118,13 @@ class FactorModel(Baseline):
     # Coordinate updates
 
     def _consensus_step(self, batch: Batch, pull: Pull, rho: float) -> None:
-        """eq:St, eq:hatt."""
+        """Update t (eq:St, eq:hatt)."""
         others = batch.z - batch.t
         self._t.step(batch.rows, pull.precision, pull.shift - pull.precision * others, rho)
         batch.t = batch.rows @ self._t.mean
 
     def _item_step(self, c: int, batch: Batch, pull: Pull, rho: float) -> None:
-        """eq:Sv, eq:hatv."""
+        """Update each v_c (eq:Sv, eq:hatv)."""
         w_hat, w_var = self._weights_of(c, batch.u)
         others = batch.z - w_hat * batch.dv[:, c]
         precision, shift = pull.precision * (w_hat**2 + w_var), w_hat * (pull.shift - pull.precision * others)
@@ -132,7 +132,7 @@ class FactorModel(Baseline):
         batch.dv[:, c] = batch.rows @ self._v[c].mean
 
     def _user_step(self, c: int, batch: Batch, pull: Pull, rho: float) -> None:
-        """eq:Sigma, eq:what."""
+        """Update each w_c (eq:Sigma, eq:what)."""
         w_c, dv = self._w[c], batch.dv[:, c]
         others = batch.z - batch.w[:, c] * dv
         precision = pull.precision * (dv**2 + self._difference_variance(c, batch))
@@ -185,7 +185,7 @@ class FactorModel(Baseline):
         return np.asarray(self.V @ self._projection(np.arange(self.n_items_), NewRows())[0].T)
 
     def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
-        """eq:predict_crowd, eq:tstar to eq:omegastar.
+        """Predict the mean and covariance of utilities (eq:predict_crowd, eq:tstar to eq:omegastar).
 
         Departure from the paper: K_mm is divided by E[s] like K**, which the printed C* omits.
         See test_far_from_all_items_the_prior_returns.

@@ -48,7 +48,7 @@ class PaperSVI(FactorModel):
         self.random_state = random_state
 
     def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
-        """al:crowdgppl."""
+        """Run Algorithm 2 of the paper (al:crowdgppl)."""
         rng = np.random.default_rng(self.random_state)
         self._set_up(rng, labels, X_items, X_users)
         for i, rows in enumerate(self._mini_batches(rng, len(labels))):

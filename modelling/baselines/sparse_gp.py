@@ -38,7 +38,7 @@ class GammaScale:
         return self.shape / self.rate
 
     def update(self, dimension: int, energy: float) -> None:
-        """eq:qs, with energy = tr(K_mm^-1 (S + m m^T))."""
+        """Update q(s) by eq:qs, with energy = tr(K_mm^-1 (S + m m^T))."""
         self.shape = self.prior_shape + 0.5 * dimension
         self.rate = self.prior_rate + 0.5 * energy
 
@@ -62,26 +62,26 @@ class InducingPoints:
         return cls(fitted, locations, 0.5 * (inverse + inverse.T), jitter)
 
     def A(self, X: FloatArray) -> FloatArray:
-        """(n, M): the process at X is A times its values at the inducing points, plus the prior residual."""
+        """Return A (n, M): the process at X is A times its values at the inducing points, plus the prior residual."""
         return np.asarray(self.kernel(X, self.locations) @ self.K_mm_inv)
 
     def residual(self, X: FloatArray) -> FloatArray:
-        """(n, n): the prior residual K** - A K_mm A^T, for s = 1."""
+        """Return the prior residual K** - A K_mm A^T (n, n), for s = 1."""
         across = self.kernel(X, self.locations)
         return np.asarray(self.kernel(X) - across @ self.K_mm_inv @ across.T)
 
     def residual_diagonal(self, X: FloatArray) -> FloatArray:
-        """(n,): the diagonal of `residual`."""
+        """Return the diagonal of `residual` (n,)."""
         across = self.kernel(X, self.locations)
         known = np.sum((across @ self.K_mm_inv) * across, axis=1)
         return np.asarray(np.maximum(self.kernel.diagonal(X) - known, 0.0))
 
     def prior_differences(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """(n,): the prior variance of the difference between each row of X and of Y, for s = 1."""
+        """Return the prior variance (n,) of the difference between each row of X and of Y, for s = 1."""
         return np.asarray(self.kernel.diagonal(X) + self.kernel.diagonal(Y) - 2.0 * self.kernel.paired(X, Y))
 
     def residual_differences(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """(n,): the part of `prior_differences` that the inducing points do not explain."""
+        """Return the part (n,) of `prior_differences` that the inducing points do not explain."""
         across = self.kernel(X, self.locations) - self.kernel(Y, self.locations)
         known = np.sum((across @ self.K_mm_inv) * across, axis=1)
         return np.asarray(np.maximum(self.prior_differences(X, Y) - known, 0.0))
@@ -114,7 +114,7 @@ class InducedGP:
         self.previous = (self.precision, self.shift)
 
     def step(self, rows: FloatArray, precision: FloatArray, shift: FloatArray, rho: float) -> None:
-        """eq:Sv, eq:hatv, eq:St, eq:hatt, eq:Sigma, eq:what: one equation with different design rows.
+        """Take a step of eq:Sv, eq:hatv, eq:St, eq:hatt, eq:Sigma or eq:what: one equation with different design rows.
 
         Each label adds exp(shift x - precision x^2 / 2) with x = rows m; rows (P_i, M), the others (P_i,).
 
@@ -171,7 +171,7 @@ class IndependentGP:
         self.previous = (self.precision, self.shift)
 
     def step_points(self, u: IntArray, precision: FloatArray, shift: FloatArray, rho: float) -> None:
-        """eq:Sigma and eq:what for points u; points outside the batch decay towards the prior, as in the paper."""
+        """Take a step of eq:Sigma and eq:what; points outside the batch decay towards the prior, as in the paper."""
         old_precision, old_shift = self.previous
         evidence = np.bincount(u, precision, self.n_points)
         self.precision = (1 - rho) * old_precision + rho * (self.scale.mean + evidence)

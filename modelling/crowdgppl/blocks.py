@@ -33,7 +33,7 @@ class Block:
         raise NotImplementedError
 
     def at(self, values: FloatArray) -> FloatArray:
-        """D values: (N,) -> (B, q), or (N, C) -> (B, q, C)."""
+        """Apply D to values: (N,) -> (B, q), or (N, C) -> (B, q, C)."""
         raise NotImplementedError
 
     def information(self, lam: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:

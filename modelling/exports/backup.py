@@ -128,8 +128,8 @@ def _failure_message(error: Exception, destination: Path) -> str:
 def _copy_everything(draft: Path, report: ReportProgress) -> list[str]:
     """Copy database and arrays; return the array files that the database names but that are missing.
 
-    Arrays are copied before the database, because old ones may be pruned meanwhile, and again after it, because new
-    ones may have been added.
+    Arrays are copied before the database, because old ones may be pruned in the meantime, and again after it, because
+    new ones may have been added.
     """
     on_disk = settings.FILE_STORAGE == "files"
     if on_disk:

@@ -32,7 +32,7 @@ NORMAL = 1.0 / np.sqrt(2.0 * np.pi)
 
 @dataclass(frozen=True, eq=False)
 class PairQuestion:
-    """What the policy needs to know besides the posterior; arrays are indexed by item position.
+    """The policy's inputs other than the posterior; arrays are indexed by item position.
 
     `taste` (N, C) are the loadings of the components in which workers differ: for the consensus, a worker's taste is
     noise. `seconds` (N,) is the time to read an item, and `blocked` (N, N) excludes pairs.

@@ -125,7 +125,7 @@ def _forecast(
 
 
 def forecast_policy(project: Project) -> Purpose | None:
-    """The policy by which further pairs will be chosen; None for random pairs."""
+    """The policy that will choose further pairs; None for random pairs."""
     purpose = Project.Suggestions(project.suggestions)
     if purpose == Project.Suggestions.NONE:
         return None

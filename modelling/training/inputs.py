@@ -51,7 +51,7 @@ class Counts:
 
 
 class WorkerRecord(NamedTuple):
-    """What a fit needs to know about a worker; full rows of hundreds of thousands of workers would fill the memory."""
+    """The fields of a worker that a fit needs; full rows of hundreds of thousands of workers would fill memory."""
 
     pk: int
     traits: dict[str, Any]

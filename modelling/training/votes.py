@@ -1,7 +1,7 @@
 """A version's judgements without the model: counts, Bradley-Terry ranks, parts of the comparison graph.
 
 Two items are comparable if a chain of judgements links them. Items that no chain links belong to different parts of the
-graph; only the model's prior, which knows the texts, relates their scores.
+graph; only the model's prior, which uses the texts, relates their scores.
 """
 
 from collections import Counter, defaultdict

@@ -23,7 +23,7 @@ log = logging.getLogger("concord.tasks")
 
 TASK = "modelling.updater.tasks.bring_up_to_date"
 HINT_EXPIRES = 30  # seconds
-HINT_SECONDS = 0.5  # between two hints of a process: one is enough for all judgements stored meanwhile
+HINT_SECONDS = 0.5  # between two hints of a process: one hint covers all judgements stored since the last
 
 _sender = ThreadPoolExecutor(1, thread_name_prefix="hints")  # a request never waits for Redis
 _pending = Event()

@@ -68,7 +68,7 @@ def _create(worker: Worker, earlier: list[WorkerCheck]) -> WorkerCheck | None:
     if pair is None:
         return None
     expected = rng.choice(["left", "right"])
-    if pair:  # with its texts as shown, whatever the owner changes later
+    if pair:  # store the texts as shown, because the owner may change them later
         other = "right" if expected == "left" else "left"
         pair = {expected: pair["better"], other: pair["worse"]}
     values = {"kind": GOLD if pair else ATTENTION, "pair": pair, "expected": expected}

@@ -33,7 +33,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class PersonalScore:
-    """A worker's predicted score of one item beside its consensus score.
+    """A worker's predicted score of one item, with its consensus score.
 
     The difference is the sum of the contributions of the components and the `residual` that none of them explains.
     """

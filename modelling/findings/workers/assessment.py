@@ -44,7 +44,7 @@ class WorkerFacts:
     ordinary: float
     predicted: int  # answers that the worker's other answers predict
     agreed: int  # answers that the consensus of the others predicts
-    since: int  # the answer, from 0, from which carelessness is most likely
+    since: int  # index of the answer at which carelessness most likely begins
     patterns: Patterns
     sharpness_gain: float  # log evidence of answers without noise against the noise of the crowd
     like: int | None = None  # the worker whose answers to the same pairs are more alike than the model expects

@@ -31,7 +31,7 @@ TIME_LIMITS = (-1.0, 3.0)  # limits of the log odds from response times: some pe
 
 @dataclass(frozen=True)
 class Explanation:
-    """Log evidence of a worker's answers under each hypothesis, and the answer from which carelessness is likeliest."""
+    """Log evidence of a worker's answers under each hypothesis, and the most likely start of carelessness."""
 
     ordinary: float  # the consensus
     attentive: float  # any preferences

@@ -98,13 +98,13 @@ class ComponentAxes:
         return sorted(range(len(self.axes)), key=lambda row: -self.axes[row].variance)
 
     def contributions(self, items: Ints, user: int) -> Floats:
-        """(C, items): each component's part of this worker's scores for these items, relative to all ranked items."""
+        """Each component's part (C, items) of this worker's scores for these items, relative to all ranked items."""
         at = slice(None) if self.fitted.centre is None else self.fitted.centre
         relative = self.items[:, items] - self.items[:, at].mean(axis=1, keepdims=True)
         return np.asarray(relative * self.weights_of(user)[0][:, None])
 
     def user_covariances(self, rows: Sequence[int]) -> Floats:
-        """(U, k, k): the posterior covariance of the workers' weights on these components."""
+        """The posterior covariance (U, k, k) of the workers' weights on these components."""
         return np.asarray(self._weights[1][:, rows][:, :, rows])
 
 

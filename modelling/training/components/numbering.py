@@ -1,4 +1,4 @@
-"""Stable component numbers: a component keeps the number and sign of the one that it matches in the version before."""
+"""Stable component numbers: a component keeps the number and sign of its match in the previous version."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 MAX_LANDMARKS = 200  # items at which two versions are compared
 MIN_SHARED = 5  # landmarks; with fewer a correlation is meaningless
 MIN_CORRELATION = 0.5  # absolute, for two components to count as the same
-MIN_SHARE = 0.01  # least share of the largest variance with which weak components count in the matching
+MIN_SHARE = 0.01  # weaker components count in the matching as if they had this share of the largest variance
 DIGITS = 5
 
 
@@ -111,7 +111,7 @@ def match_numbering(profile: Profile, before: Profile, known: Numbering, named: 
 
 
 def correlations(profile: Profile, before: Profile) -> Floats:
-    """(C, C before): correlations of new with old components over shared landmarks; 0 if there are too few."""
+    """Correlations (C, C before) of new with old components over shared landmarks; 0 if there are too few."""
     shared, at, at_before = np.intersect1d(profile.landmarks, before.landmarks, return_indices=True)
     if len(shared) < MIN_SHARED:
         return np.zeros((len(profile.values), len(before.values)))

@@ -76,13 +76,13 @@ def _tokeniser() -> Any:
 
 @lru_cache(maxsize=1)
 def _table() -> NDArray[np.float16]:
-    """(32000, 256): the vector of each token."""
+    """The vector of each token (32000, 256)."""
     table: NDArray[np.float16] = load_file(str(_folder() / WEIGHTS))["embedding.weight"]
     return table
 
 
 @lru_cache(maxsize=1)
 def _weights() -> NDArray[np.float32]:
-    """(32000,): the length of each vector; content words have long ones."""
+    """The length of each vector (32000,); content words have long ones."""
     lengths: NDArray[np.float32] = np.linalg.norm(_table().astype(np.float32), axis=1)
     return lengths

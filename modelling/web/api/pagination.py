@@ -38,7 +38,7 @@ class Page(ResponseSchema, Generic[T]):
 
 @dataclass(frozen=True)
 class Order:
-    """Columns to sort by, of which the last is unique; a leading minus means descending."""
+    """Columns to sort by; the last must be unique, and a leading minus means descending."""
 
     name: str
     columns: tuple[str, ...]

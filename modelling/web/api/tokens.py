@@ -24,7 +24,7 @@ TOKEN_PATTERN = re.compile(rf"{MARK}_([a-z0-9]{{{PREFIX_LENGTH}}})_[A-Za-z0-9_-]
 def create_token(
     *, user: User, name: str, scope: str, days: int, project: Project | None = None
 ) -> tuple[ApiToken, str]:
-    """Create a token and return it with its secret, of which only a hash is stored.
+    """Create a token and return it with its secret; only a hash of the secret is stored.
 
     The secret has 256 random bits, so a single SHA-256 protects it as well as a slow hash would.
     """
