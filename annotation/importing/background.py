@@ -132,7 +132,7 @@ def _discard(staged: list[StagedImport]) -> None:
 
 
 def continue_imports() -> bool:
-    """Append chunks of the oldest running import for a moment; False if none is running. Delete abandoned imports."""
+    """Append chunks of the oldest running import for a while; False if none is running. Delete abandoned imports."""
     JudgementImport.objects.filter(state=State.STAGING, created_at__lt=timezone.now() - ABANDONED).delete()
     job = JudgementImport.objects.filter(state=State.RUNNING).select_related("project").order_by("pk").first()
     if job is not None:
@@ -141,7 +141,7 @@ def continue_imports() -> bool:
 
 
 def append_chunks(job: JudgementImport) -> bool:
-    """Append chunks for a moment, leaving the write lock free half of the time; False if no chunk is left."""
+    """Append chunks for a short time, leaving the write lock free half of it; False if no chunk is left."""
     end, left = time.monotonic() + BURST_SECONDS, True
     while left and (began := time.monotonic()) < end:
         left = append_chunk(job)

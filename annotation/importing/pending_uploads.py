@@ -1,7 +1,7 @@
 """Store an upload between preview and confirmation, in a private file that only the uploader can use for a day.
 
-If several machines serve the pages (FILE_STORAGE is "table"), the database holds the upload, and each machine makes the
-file when it needs it.
+If several machines serve the pages (FILE_STORAGE is "table"), the database holds the upload, and each machine restores
+the file when it needs it.
 """
 
 import os

@@ -40,7 +40,7 @@ View = Callable[..., HttpResponse]
 
 @dataclass(frozen=True)
 class Preview:
-    """What worker pages need in a preview: the steps, and where the judging page leads."""
+    """Template data for worker pages in a preview: the steps, and the links of the judging page."""
 
     steps: list[tuple[str, str, bool]]  # label, address, whether it is the current one
     next: str = ""

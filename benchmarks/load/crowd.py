@@ -75,7 +75,7 @@ class Crowd:
                 work.result()
 
     def stop(self) -> None:
-        """Start no further answers."""
+        """Stop starting new answers."""
         with self._budget_lock:
             self._budget = 0
 

@@ -44,7 +44,7 @@ class CrowdBT(Baseline):
         self.ridge, self.prior = ridge, prior
 
     def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
-        """Run EM: estimate the probability that each answer is meant, then the scores and the accuracies."""
+        """Run EM: estimate the probability that each answer is not an error, then the scores and the accuracies."""
         u, a, b, weight = split_ties(labels)
         more, less = self.prior
         n_labels = np.bincount(u, weight, self.n_users_)
@@ -64,7 +64,7 @@ class CrowdBT(Baseline):
         self.variances = np.asarray(1.0 / precision)
 
     def _expected(self, a: IntArray, b: IntArray, weight: FloatArray, meant: FloatArray) -> Posterior:
-        """The expected log posterior of the scores: Bradley-Terry with answers weighted by P(the answer is meant)."""
+        """The expected log posterior of the scores: Bradley-Terry with answers weighted by P(not an error)."""
 
         def posterior(f: FloatArray) -> Evaluation:
             z = f[a] - f[b]
@@ -158,7 +158,7 @@ def split_ties(labels: PairwiseLabels) -> tuple[IntArray, IntArray, IntArray, Fl
 
 
 def meant_probability(z: FloatArray, eta: FloatArray) -> FloatArray:
-    """P(the answer is not an error), given that it is for the first item; z is the difference of the scores."""
+    """P(the answer is not an error), given that it prefers the first item; z is the difference of the scores."""
     p = expit(z)
     return np.asarray(eta * p / (eta * p + (1.0 - eta) * (1.0 - p)))
 

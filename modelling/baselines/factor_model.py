@@ -83,7 +83,7 @@ class FactorModel(Baseline):
         """Start all factors at their priors, except w.
 
         Departure from the paper: with v and w both at their prior means neither ever moves, so w starts at random and
-        items step first.
+        the item factors are updated first.
         See test_prior_means_are_a_saddle.
         """
         self.X = np.zeros((self.n_items_, 0)) if X_items is None else X_items

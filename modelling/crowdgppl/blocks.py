@@ -41,7 +41,7 @@ class Block:
         raise NotImplementedError
 
     def at_labels(self, mean: FloatArray, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means and variances of z in the order of `rows`; in block coordinates the covariance is left' right."""
+        """Means and variances of z in the order of `rows`, from the mean and covariance (left' right) in the block."""
         raise NotImplementedError
 
     def add_matrix(self, out: FloatArray, values: FloatArray) -> None:

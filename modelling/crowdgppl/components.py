@@ -118,7 +118,7 @@ def sampled_eigenvalue(
 
 
 def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None) -> FloatArray:
-    """The part of the excess that all users share, or Psi' times it times Psi: it belongs to t.
+    """The part of the excess that all users share, which belongs to t; with `Psi`, in the directions Psi.
 
     Without the prior of t the scores of all users would sum to 0 (residual maximum likelihood). Their sum is h - H t,
     with covariance H - H S_t H if t has its prior. The scales may have moved since t was solved, so C is not used.

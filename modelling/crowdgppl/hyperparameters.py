@@ -43,7 +43,7 @@ class Secant:
     memory: dict[str, tuple[FloatArray, FloatArray, float]] = field(default_factory=dict)
 
     def step(self, name: str, scoring: FloatArray, rho: float, limit: float = MAX_STEP) -> FloatArray:
-        """The step to take where Fisher scoring proposes `scoring`."""
+        """Return the step to take, given the step `scoring` of Fisher scoring."""
         if rho < 1.0:
             return np.clip(rho * scoring, -limit, limit)
         length = 1.5

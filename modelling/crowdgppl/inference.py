@@ -357,7 +357,7 @@ class Inference:
     ) -> Statistics:  # fmt: skip
         """Iterate the sites and t a few times, then step v_t.
 
-        `base_H` and `base_h` are the sums over users not visited; the sites of the labels `held` stay.
+        `base_H` and `base_h` are the sums over users not visited; the sites of the labels `held` stay fixed.
         """
         post, lam, eta = self.post, visit.batch.lam, visit.batch.eta
         for last in (False,) * UPDATE_STEPS + (True,):

@@ -199,7 +199,7 @@ class CrowdGPPL:
         self, n_items_seen: int = 0, n_users_seen: int = 0, X_items: npt.ArrayLike | None = None,
         X_users: npt.ArrayLike | None = None, n_items: int | None = None, n_users: int | None = None,
     ) -> CrowdGPPL:  # fmt: skip
-        """Make room for new items and users; X_items, X_users hold their rows, or the rows of all."""
+        """Make room for new items and users; X_items, X_users hold the rows of the new ones, or of all."""
         self._check_fitted()
         post, X, traits = self._post, optional(X_items, "X_items"), optional(X_users, "X_users")
         known = post.prior.X

@@ -82,7 +82,7 @@ def _csv_cells(column: ExportColumn, cells: Cells) -> Cells:
 
 
 def _has_formula_start(texts: Cells) -> bool:
-    """Check the set of first letters, which is small, instead of every text."""
+    """Whether any text starts like a formula; only the few distinct first characters are compared."""
     return not {text[0] for text in texts if text}.isdisjoint(FORMULA_STARTS)
 
 

@@ -26,7 +26,7 @@ MAX_TIER_PAIRS = 45_000  # in all groups together; with more pairs, the ranking 
 
 @dataclass(frozen=True, eq=False)
 class GroupFindings:
-    """The items of one group, best first, with their claims and, if the model has tastes, how the items bridge them.
+    """The items of one group, best first, with their claims and, if the model has tastes, their bridging scores.
 
     The items fall into `n_parts` parts of the comparison graph. Nothing is claimed across parts, so the rank ranges
     allow for any order of the parts.

@@ -117,7 +117,7 @@ class PairSelector:
         return n_pairs * self.project.redundancy - sum(self.load.values()) // 2
 
     def _resting(self) -> list[frozenset[int]]:
-        """Sets of items not to show next, to try in order: by the full variety rule, by a weaker one, and none.
+        """Sets of recently seen items to avoid, in the order to try: by the full variety rule, a weaker one, and none.
 
         A set that would leave no group with two items is left out: the study is too small for it.
         """

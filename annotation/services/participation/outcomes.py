@@ -40,7 +40,7 @@ def end_participation(*, worker: Worker, outcome: str) -> Worker:
 
 @serialise_writes
 def end_by_hand(*, worker: Worker, user: User, outcome: str) -> Worker:
-    """End a participation for a worker who cannot do it, for example after an error; the worker then sees the code."""
+    """End a participation for a worker who cannot end it, for example after an error; the worker then sees the code."""
     ended = set_outcome(worker, outcome)
     audit(worker.project, user, "ended a participation", {"worker": worker.code, "outcome": ended.outcome})
     return ended

@@ -41,7 +41,7 @@ def _change(preparation: Preparation, user: User | None, action: str, **new: Any
 
 
 def start_preparation(worker: Worker) -> None:
-    """Start a new worker with their arm's texts and the preparation, if there are any."""
+    """Mark a new worker as preparing if their arm has its own texts or the study has a preparation."""
     if worker.design.has_own_texts or has_steps(get_preparation(worker.project)):
         new = Worker.objects.filter(pk=worker.pk, instructed=False, practised=0, comprehension_attempts=0)
         new.update(preparing=True)

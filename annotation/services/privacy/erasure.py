@@ -66,7 +66,7 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
 
 
 def _erase_staged_rows(worker: Worker, remove_judgements: bool) -> None:
-    """Erase the worker from imports that are still running; those being prepared notice the erasure themselves."""
+    """Erase the worker from running imports; imports that are being prepared check for erasures themselves."""
     for identity in PlatformIdentity.objects.filter(worker=worker):
         name = identity.external_id
         written = {json.dumps(name), json.dumps(name, ensure_ascii=False)}  # as SQLite and PostgreSQL store it

@@ -224,7 +224,7 @@ def _methods(sums: dict[str, MetricSums]) -> list[str]:
 
 
 def _drawn(method: str, **marker: int) -> Trace:
-    """Line and marker of a method's curve."""
+    """Line and marker style of a method's curve."""
     colour, symbol, dash = _style(method)
     return {"line": {"color": colour, "dash": dash}, "marker": {"color": colour, "symbol": symbol, **marker}}
 

@@ -165,7 +165,7 @@ def top_items(version: int, found: Assessment) -> set[int]:
 
 
 def paused_by_rule(project: Project) -> Any:
-    """When the stop rule paused the study, if that is its state now."""
+    """The time when the stop rule paused the study; None unless it is still paused by the rule."""
     if project.state != Project.State.PAUSED:
         return None
     entries = AuditEntry.objects.filter(project=project, user=None, details__has_key="stop_pauses")

@@ -121,7 +121,7 @@ def trusted_workers(trials: dict[int, Trial]) -> IntArray:
 
 
 def explain_answers(post: Posterior, trial: Trial, F: FloatArray) -> Explanation:
-    """Compare the hypotheses; F are the utilities of other workers."""
+    """Compare the hypotheses about a worker's answers; F holds the utilities of other workers."""
     sheet, sign = trial.sheet, 2.0 * trial.sheet.y - 1.0
     consensus = sign * trial.crowd.consensus.mean / np.sqrt(1.0 + np.diagonal(trial.crowd.consensus.K))
     others = sign[:, None] * (F[sheet.a] - F[sheet.b])
