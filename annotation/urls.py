@@ -9,11 +9,11 @@ from annotation.views.projects import pages as projects
 from annotation.views.recruitment import (
     arms,
     completion,
-    hooks,
     mturk,
     participants,
     passport,
     preparation,
+    prolific_webhook,
     worker_invitations,
 )
 from annotation.views.recruitment import settings as recruitment
@@ -29,7 +29,7 @@ urlpatterns = [
     path("s/<slug:slug>/retractions/", judging.retract, name="retract"),
     path("s/<slug:slug>/decline/", completion.decline, name="decline"),
     path("s/<slug:slug>/mturk/", mturk.frame, name="mturk"),
-    path("hooks/prolific/<slug:slug>/", hooks.prolific, name="prolific_hook"),
+    path("hooks/prolific/<slug:slug>/", prolific_webhook.prolific, name="prolific_hook"),
     path("s/<slug:slug>/prepare/", preparation.prepare, name="prepare"),
     path("s/<slug:slug>/finish/", completion.finish, name="finish"),
     path("s/<slug:slug>/offline/", offline.offline_page, name="offline"),

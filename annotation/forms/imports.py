@@ -70,6 +70,6 @@ def _study_field(studies: Counter[str], columns: ColumnMap, can_split: bool) -> 
     choices = [("", _("Choose …"))]
     choices += [(f"{CHOSEN}{study}", f"{study} ({format_count(n)})") for study, n in studies.most_common(MAX_STUDIES)]
     if can_split:
-        choices.append((SPLIT, _("Each study into a copy of this study")))
+        choices.append((SPLIT, _("Import each study into a copy of this study")))
     initial = SPLIT if columns.split else "" if columns.study is None else f"{CHOSEN}{columns.study}"
     return forms.ChoiceField(label=_("Rows to import"), choices=choices, initial=initial, required=False)

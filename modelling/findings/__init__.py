@@ -1,1 +1,1 @@
-"""Findings about a version: simultaneous claims, items that bridge opinions, and kinds of workers."""
+"""Findings about a version: simultaneous claims, items that bridge opinions, and assessments of workers."""

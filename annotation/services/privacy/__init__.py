@@ -1,1 +1,1 @@
-"""Workers' personal data: erase it, limit how long it is kept, and give each worker a copy of their own."""
+"""Workers' personal data: erase it, limit how long it is stored, and let workers download it."""

@@ -10,7 +10,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from annotation.importing import background, item_files, items, judgement_columns, judgement_files, judgements, studies
+from annotation.importing import (
+    background,
+    item_files,
+    items,
+    judgement_columns,
+    judgement_files,
+    judgements,
+    split_by_study,
+)
 from annotation.importing.columns import ColumnMap, TableSample
 from annotation.importing.problems import format_count
 from annotation.models import Project, User
@@ -55,11 +63,13 @@ def _describe_imported_items(counts: dict[str, int]) -> str:
 
 
 def _plan_judgements(project: Project, user: User, rows: list[Any], columns: ColumnMap) -> Any:
-    return studies.plan_split(project, user, rows) if columns.split else judgements.plan_judgements(project, rows)
+    return (
+        split_by_study.plan_split(project, user, rows) if columns.split else judgements.plan_judgements(project, rows)
+    )
 
 
 def _write_judgements(project: Project, user: User, rows: list[Any], columns: ColumnMap) -> Any:
-    write = studies.import_split if columns.split else background.import_judgements
+    write = split_by_study.import_split if columns.split else background.import_judgements
     return write(project=project, user=user, rows=rows)
 
 
@@ -71,7 +81,7 @@ def _judgement_preview_context(plan: Any, rows: list[judgement_files.ImportedJud
         "has_response_times": any(row.response_ms is not None for row in first),
         "has_extra": any(row.extra or row.traits or row.note for row in first),
         "split": [(study, plan.slugs[study], each.counts) for study, each in plan.plans.items()]
-        if isinstance(plan, studies.SplitPlan)
+        if isinstance(plan, split_by_study.SplitPlan)
         else [],
     }
 

@@ -1,4 +1,4 @@
-"""Reliability of pairwise judgements as comparative judgement reports it; numpy and scipy only."""
+"""Reliability of pairwise judgements, as reported in comparative judgement studies; numpy and scipy only."""
 
 from .agreement import krippendorff_alpha, self_consistency
 from .answers import Answers

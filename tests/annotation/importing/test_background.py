@@ -15,7 +15,7 @@ from annotation.importing import background, judgements
 from annotation.importing.background import continue_imports, import_judgements
 from annotation.importing.judgement_files import ImportedJudgement, read_judgements
 from annotation.importing.judgements import ImportRunning, JudgementImportPlan
-from annotation.importing.studies import import_split
+from annotation.importing.split_by_study import import_split
 from annotation.models import ImportChunk, Judgement, JudgementImport, PlatformIdentity, Project, User, Worker
 from annotation.services import archive_project, delete_project, enrol, erase_worker
 from annotation.services.items import add_item

@@ -137,7 +137,7 @@ def test_only_owners_can_split_a_file(park: Project, olga: Client, analyst: User
     client = Client()
     client.force_login(analyst)
     page = upload(client, park, "judgements", VEHICLES)
-    assert "Each study into a copy" not in page.content.decode()
+    assert "Import each study into a copy" not in page.content.decode()
     assert post(client, park, "judgements", fields(page, rows="split")).status_code == 422
 
 
