@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('secret', models.TextField(editable=False, help_text='Encrypted with a key derived from SECRET_KEY.')),
-                ('confirmed_at', models.DateTimeField(blank=True, help_text='When the first code was entered; before that, log-in needs none.', null=True)),
+                ('confirmed_at', models.DateTimeField(blank=True, help_text='When the first code was entered. Until then, logging in needs no code.', null=True)),
                 ('last_step', models.BigIntegerField(default=0, help_text='The time step of the last accepted code, so that no code works twice.')),
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='two_factor', to=settings.AUTH_USER_MODEL)),
             ],

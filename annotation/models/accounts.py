@@ -22,7 +22,7 @@ class TwoFactor(models.Model):
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="two_factor")
     secret = models.TextField(editable=False, help_text=_("Encrypted with a key derived from SECRET_KEY."))
     confirmed_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When the first code was entered; before that, log-in needs none.")
+        null=True, blank=True, help_text=_("When the first code was entered. Until then, logging in needs no code.")
     )
     last_step = models.BigIntegerField(
         default=0, help_text=_("The time step of the last accepted code, so that no code works twice.")

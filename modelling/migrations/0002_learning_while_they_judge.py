@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='updatestate',
             name='condition',
-            field=models.CharField(choices=[('waiting', 'waiting for judgements'), ('ok', 'up to date or catching up'), ('degraded', 'the last good version is shown')], default='waiting', max_length=10),
+            field=models.CharField(choices=[('waiting', 'waiting for judgements'), ('ok', 'up to date or being updated'), ('degraded', 'the last good version is shown')], default='waiting', max_length=10),
         ),
         migrations.AddField(
             model_name='updatestate',

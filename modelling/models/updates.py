@@ -17,7 +17,7 @@ class UpdateState(LeasedRow):
 
     class Condition(models.TextChoices):
         WAITING = "waiting", _("waiting for judgements")
-        OK = "ok", _("up to date or catching up")
+        OK = "ok", _("up to date or being updated")
         DEGRADED = "degraded", _("the last good version is shown")
 
     project = models.OneToOneField("annotation.Project", on_delete=models.CASCADE, related_name="update_state")
