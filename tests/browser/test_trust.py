@@ -65,7 +65,7 @@ def test_a_worker_page_says_whether_answers_are_wrong_or_different(page_of_owner
     about = page.get_by_role("region", name="Wrong or different?")
     expect(about.get_by_text("The worker's other answers predict")).to_be_visible()
     expect(about.get_by_text("An assessment excludes no one.")).to_be_visible()
-    about.get_by_role("link", name="Exclude this worker …").press("Enter")
+    about.get_by_role("link", name="Decide whether this worker counts").press("Enter")
     expect(page.get_by_text("Exclude this worker …")).to_be_in_viewport()
     assert find_page_problems(page) == []
     assert find_keyboard_problems(page) == []
