@@ -20,6 +20,7 @@ SETTINGS = (
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension", "gold", "gold_limit", "gold_consequence")
 ARMS, SIMULATION = "arms", "simulation"
+NOT_COLLECTED = (Judgement.Source.IMPORT, Judgement.Source.SIMULATED)
 
 
 def get_passport(project: Project) -> StudyPassport:
@@ -50,8 +51,8 @@ def digest_of(content: Any) -> str:
 
 
 def freeze(project: Project) -> None:
-    """Freeze the plan when a study opens. After the first answer nothing is frozen again."""
-    if Judgement.objects.filter(project=project).exists():
+    """Freeze the plan when a study opens. After the first answer of a person nothing is frozen again."""
+    if Judgement.objects.filter(project=project).exclude(source__in=NOT_COLLECTED).exists():
         return
     passport = get_passport(project)
     passport.content, passport.frozen_at = plan_of(project), timezone.now()
