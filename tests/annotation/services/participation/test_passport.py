@@ -77,6 +77,7 @@ def test_opening_again_before_the_first_answer_freezes_the_new_plan(olga: Client
 def test_changed_items_are_pointed_out(olga: Client, project: Project) -> None:
     Item.objects.filter(key="cats-1").update(active=False)
     assert "no longer those of the plan" in olga.get(PAGE).content.decode()
+    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 1}
 
 
 def test_a_changed_plan_does_not_match_its_hash(olga: Client, project: Project) -> None:
