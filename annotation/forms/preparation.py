@@ -92,7 +92,9 @@ def _format_choices(asked: dict[str, Any]) -> str:
 
 
 class ComprehensionForm(forms.Form):
-    """The questions of the comprehension check."""
+    """The questions of the comprehension check, and which attempt this is, so that a double click is one attempt."""
+
+    attempt = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def __init__(self, preparation: Preparation, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -102,7 +104,7 @@ class ComprehensionForm(forms.Form):
             )
 
     def answers(self) -> list[int]:
-        return [self.cleaned_data[name] for name in self.fields]
+        return [self.cleaned_data[field.name] for field in self.visible_fields()]
 
 
 class PracticeForm(forms.Form):

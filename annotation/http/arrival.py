@@ -19,6 +19,7 @@ from annotation.services.participation.arrival import (
     warn_about_placeholders,
     warn_about_signature,
 )
+from annotation.services.participation.platform_events import apply_earlier_events
 
 
 class TooManyLinks(LinkInvalid):
@@ -48,7 +49,10 @@ def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None,
     except LinkNotSigned:
         warn_about_signature(recruitment)
         raise
-    return find_arrived(project, identity), identity
+    worker = find_arrived(project, identity)
+    if worker:
+        apply_earlier_events(worker)
+    return worker, identity
 
 
 def count_once(request: HttpRequest, response: HttpResponse, project: Project) -> None:

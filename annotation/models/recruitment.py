@@ -118,6 +118,11 @@ class Recruitment(models.Model):
     def __str__(self) -> str:
         return self.platform or "direct"
 
+    @property
+    def promises_completion(self) -> bool:
+        """Whether workers get a code or a link when they press Finish."""
+        return bool(self.platform or self.codes)
+
 
 class WorkerInvitationQuerySet(models.QuerySet["WorkerInvitation"]):
     def unused(self) -> "WorkerInvitationQuerySet":

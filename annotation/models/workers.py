@@ -164,6 +164,9 @@ class Worker(models.Model):
 class PlatformIdentity(models.Model):
     """A worker's IDs on a platform or in a file; the only place that holds them. Deleting the row erases the person."""
 
+    RETURNED = "RETURNED"
+    LEFT = (RETURNED, "TIMED_OUT", "REJECTED")  # statuses of a session that the platform does not pay
+
     project = models.ForeignKey("annotation.Project", on_delete=models.CASCADE)
     worker = models.OneToOneField(Worker, on_delete=models.CASCADE, related_name="identity")
     platform = models.CharField(max_length=20)

@@ -19,6 +19,7 @@ from annotation.exceptions import (
 )
 from annotation.models import Assignment, Judgement, JudgementNote, Project, Retraction, Worker
 from annotation.services.pairs.leasing import reissue
+from annotation.services.participation.pilot import pause_after_pilot
 from annotation.storage import event_log, fault_injection, queries
 from annotation.storage.write_lock import serialise_writes
 
@@ -120,6 +121,7 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
         worker.save(update_fields=["state"])
         if worker.stopped:  # answers that arrive after stopping may complete the quota
             Worker.objects.filter(pk=worker.pk, ended_at=None).update(outcome="")
+        pause_after_pilot(worker.project)
     fault_injection.maybe_fail("before_commit")
     return done
 

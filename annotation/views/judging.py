@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -14,7 +15,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation import services
-from annotation.exceptions import RequestError, StudyNotOpen
+from annotation.exceptions import AssignmentNotFound, RequestError, StudyNotOpen
 from annotation.forms.judging import JUDGEMENT_FIELDS, RETRACTION_FIELDS, InvalidField, clean_payload
 from annotation.forms.questionnaire import ClosingForm, JoinForm
 from annotation.http.access import get_worker, set_worker_cookie, worker_code_for_browser
@@ -28,9 +29,10 @@ from annotation.models.workers import SIMULATED
 from annotation.platforms import Identity, LinkInvalid
 from annotation.services.pairs.counts import count_promised_judgements
 from annotation.services.participation.arrival import enrol_arrived, sign_identity
-from annotation.services.participation.checks import add_check, record_check
+from annotation.services.participation.checks import add_check, has_checks, record_check
 from annotation.services.participation.outcomes import earned_completion, promises_completion
 from annotation.services.participation.pilot import PilotFull, place_in_pilot
+from annotation.services.participation.platform_events import apply_earlier_events
 from annotation.services.participation.preparation import start_preparation
 from annotation.services.tasks import build_task
 from annotation.storage import queries
@@ -184,6 +186,8 @@ def join(request: HttpRequest, project: Project) -> HttpResponse:
                 worker = _enrol(request, project, identity, form)
         except (LinkInvalid, PilotFull) as error:
             return request_error_page(request, error)
+        if identity:
+            apply_earlier_events(worker)
         set_worker_cookie(response, worker)
     return response
 
@@ -223,13 +227,24 @@ def submit(request: HttpRequest, worker: Worker) -> JsonResponse:
     """Store one judgement and return the next pairs; the same UUID again returns the same receipt."""
     source = Judgement.Source.SIMULATED if worker.simulated else Judgement.Source.BROWSER
     answer = clean_payload(JUDGEMENT_FIELDS, read_json(request))
-    if record_check(worker=worker, assignment=answer["assignment"], choice=answer["choice"]):
-        body = {"saved": str(answer["uuid"]), "late": False, "next": add_check(build_task(worker), worker)}
-        return JsonResponse(body, status=201)
-    receipt = services.record_judgement(worker=worker, source=source, **answer)
+    check = {"worker": worker, "assignment": answer["assignment"], "choice": answer["choice"]}
+    if has_checks(worker.project) and record_check(**check):
+        return _check_saved(worker, answer["uuid"])
+    try:
+        receipt = services.record_judgement(worker=worker, source=source, **answer)
+    except AssignmentNotFound:
+        # A check that was on the worker's screen when the owner turned checks off.
+        if record_check(**check):
+            return _check_saved(worker, answer["uuid"])
+        raise
     next_task = build_task(worker, done=receipt.done, last=receipt.judgement if receipt.created else None)
     body = {"saved": str(receipt.judgement.uuid), "late": receipt.judgement.late, "next": add_check(next_task, worker)}
     return JsonResponse(body, status=201 if receipt.created else 200)
+
+
+def _check_saved(worker: Worker, uuid: UUID) -> JsonResponse:
+    body = {"saved": str(uuid), "late": False, "next": add_check(build_task(worker), worker)}
+    return JsonResponse(body, status=201)
 
 
 @require_POST

@@ -90,12 +90,16 @@ def reproduce(folder: Path, manifest: dict[str, Any], progress: ReportProgress |
 
 
 def check_passport(archived: Any) -> dict[str, Any]:
-    """Check the archived passport's hash, and count the changes to the plan after it was frozen."""
+    """Check the archived passport's hash, and count the changes to the plan after it was frozen.
+
+    Changed items count as one; archives of earlier releases do not say whether they changed.
+    """
     if archived is None:  # the plan was never frozen, or an earlier release made the archive
         return {}
     try:
         intact = is_intact(archived["content"], archived["frozen_at"], archived["sha256"])
-        return {"passport": "verified" if intact else "damaged", "passport_changes": len(archived["changes"])}
+        changes = len(archived["changes"]) + bool(archived.get("items_changed"))
+        return {"passport": "verified" if intact else "damaged", "passport_changes": changes}
     except (KeyError, TypeError):
         return {"passport": "damaged"}
 

@@ -130,6 +130,16 @@ def expire_leases(worker: Worker) -> None:
     Assignment.objects.filter(worker=worker, closed_at=None, issued_at__lt=now).update(expires_at=now)
 
 
+def release_pairs(worker: Worker, *, answered: bool) -> None:
+    """Free the slots of a worker who is erased: of the pairs they hold, and of those they answered if requested."""
+    leases = Assignment.objects.filter(worker=worker)
+    taken = leases.filter(slot__isnull=False) if answered else leases.filter(slot__isnull=False, closed_at=None)
+    rows = list(taken.order_by("pk").select_for_update().values_list("pk", "item_lo", "item_hi"))
+    leases.filter(pk__in=[pk for pk, _lo, _hi in rows]).update(slot=None)
+    leases.filter(closed_at=None).update(closed_at=timezone.now())
+    add_load([(lo, hi) for _pk, lo, hi in rows], change=-1)
+
+
 def reissue(judgement: Judgement, now: datetime) -> Assignment | None:
     """Lease the pair of a retracted judgement again, in the same slot; None if it was imported without a lease."""
     old = judgement.assignment

@@ -41,18 +41,26 @@ def _salt(project: Project) -> str:
 
 
 def find_arrived(project: Project, identity: Identity) -> Worker | None:
-    """Find the worker who arrived with this identity before, and store their latest session."""
+    """Find the worker who arrived with this identity before, and store their latest session.
+
+    A participation that has ended keeps its session, so that a second one cannot be paid for the same answers, unless
+    the platform reported that the worker left the session.
+    """
     known = PlatformIdentity.objects.filter(
         project=project, platform=identity.platform, external_id=identity.external_id
     )
     row = known.select_related("worker").first()
     if row is None:
         return None
+    row.worker.project = project
+    is_new = row.session_id != identity.session_id
+    if is_new and row.worker.ended_at and row.status not in PlatformIdentity.LEFT:
+        return row.worker
     latest = {"study_id": identity.study_id, "session_id": identity.session_id, "verified": identity.verified}
+    latest |= {"status": ""} if is_new else {}
     if any(getattr(row, name) != value for name, value in latest.items()):
         known.update(**latest)
-    row.worker.project = project
-    if row.session_id != identity.session_id and row.worker.outcome == Worker.Outcome.RETURNED:
+    if is_new and row.worker.outcome == Worker.Outcome.RETURNED:
         _reopen(row.worker)
     return row.worker
 

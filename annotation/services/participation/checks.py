@@ -101,10 +101,13 @@ def _check_payload(check: WorkerCheck) -> dict[str, Any]:
     return {"assignment": str(check.public_id), **sides}
 
 
+def is_check_due(worker: Worker, done: int) -> bool:
+    """Whether a worker who has judged this many pairs has still to answer a check."""
+    return has_checks(worker.project) and _due_check(worker, done) is not None
+
+
 def record_check(*, worker: Worker, assignment: uuids.UUID, choice: str) -> bool:
     """Store the answer to a check; False if this is not a check of this worker. The first answer counts."""
-    if not has_checks(worker.project):
-        return False
     checks = WorkerCheck.objects.filter(worker=worker, public_id=assignment)
     stored = checks.filter(answered_at=None).update(choice=choice, answered_at=timezone.now())
     return bool(stored) or checks.exists()

@@ -12,6 +12,7 @@ from annotation.models import PlatformIdentity, Project, Worker
 from annotation.models.workers import RETURN_CODE_LENGTH, SIMULATED, spell_code, worker_code
 from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.arms import choose_arm
+from annotation.services.participation.pilot import pause_after_pilot
 from annotation.services.participation.quotas import find_quota
 
 GROUP_LENGTH = 5  # characters of a return code between two hyphens
@@ -102,6 +103,7 @@ def stop_early(*, worker: Worker) -> None:
     active = Worker.objects.filter(pk=worker.pk, state=Worker.State.ACTIVE)
     if active.update(state=Worker.State.FINISHED, outcome=Worker.Outcome.STOPPED):
         expire_leases(worker)
+        pause_after_pilot(worker.project)
 
 
 def continue_judging(*, worker: Worker) -> None:

@@ -10,7 +10,7 @@ from annotation.models import PlatformIdentity, Project, User, Worker
 from annotation.platforms import Completion, Identity, get_platform
 from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.arrival import get_recruitment
-from annotation.services.participation.checks import has_failed
+from annotation.services.participation.checks import has_failed, is_check_due
 from annotation.services.participation.pilot import pause_after_pilot
 from annotation.services.projects import audit
 from annotation.storage import event_log, queries
@@ -61,7 +61,10 @@ def set_outcome(worker: Worker, outcome: str = "", *, has_pairs: bool = False) -
 
 
 def _outcome_of(worker: Worker, has_pairs: bool) -> str:
-    if queries.count_judgements(worker) >= worker.judgements_wanted:
+    done = queries.count_judgements(worker)
+    if done >= worker.judgements_wanted:
+        if worker.project.state == Project.State.OPEN and is_check_due(worker, done):
+            raise NotFinished
         return Outcome.FAILED_CHECKS if has_failed(worker) else Outcome.FINISHED
     if worker.outcome == Outcome.STOPPED:
         return Outcome.STOPPED
@@ -101,5 +104,4 @@ def stored_identity(worker: Worker) -> Identity | None:
 
 def promises_completion(worker: Worker) -> bool:
     """Whether the worker should press Finish, because they will get a code or a link."""
-    recruitment = get_recruitment(worker.project)
-    return bool(recruitment.platform or recruitment.codes)
+    return get_recruitment(worker.project).promises_completion

@@ -20,6 +20,7 @@ SETTINGS = (
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension", "gold", "gold_limit", "gold_consequence")
 ARMS, SIMULATION = "arms", "simulation"
+NOT_COLLECTED = (Judgement.Source.IMPORT, Judgement.Source.SIMULATED)
 
 
 def get_passport(project: Project) -> StudyPassport:
@@ -50,8 +51,8 @@ def digest_of(content: Any) -> str:
 
 
 def freeze(project: Project) -> None:
-    """Freeze the plan when a study opens. After the first answer nothing is frozen again."""
-    if Judgement.objects.filter(project=project).exists():
+    """Freeze the plan when a study opens. After the first answer of a person nothing is frozen again."""
+    if Judgement.objects.filter(project=project).exclude(source__in=NOT_COLLECTED).exists():
         return
     passport = get_passport(project)
     passport.content, passport.frozen_at = plan_of(project), timezone.now()
@@ -75,13 +76,11 @@ class PlanChange:
     new: Any
 
 
-def list_changes(passport: StudyPassport, until: datetime | None = None) -> list[PlanChange]:
+def list_changes(passport: StudyPassport) -> list[PlanChange]:
     """The changes to the frozen plan in chronological order, from the audit log."""
     if passport.frozen_at is None:
         return []
     entries = AuditEntry.objects.filter(project=passport.project, at__gt=passport.frozen_at).select_related("user")
-    if until:
-        entries = entries.filter(at__lte=until)
     return [change for entry in entries.order_by("at", "pk") for change in _changes_in(entry)]
 
 
@@ -98,10 +97,13 @@ def changed_items(passport: StudyPassport) -> bool:
     return any(now[name] != passport.content.get(name) for name in ("n_items", "items_sha256"))
 
 
-def export_passport(project: Project, until: datetime) -> dict[str, Any] | None:
-    """The passport with the changes up to this time, for the archive; None if the plan was never frozen."""
+def export_passport(project: Project, made_at: datetime) -> dict[str, Any] | None:
+    """The passport for the archive of a version made at this time; None if the plan was not frozen then.
+
+    It has every change so far, also those made after the version: a rule may change once the results are known.
+    """
     passport = get_passport(project)
-    if passport.frozen_at is None or passport.frozen_at > until:
+    if passport.frozen_at is None or passport.frozen_at > made_at:
         return None
     return {
         "content": passport.content,
@@ -109,6 +111,7 @@ def export_passport(project: Project, until: datetime) -> dict[str, Any] | None:
         "sha256": passport.digest,
         "changes": [
             {"at": change.at.isoformat(), "name": change.name, "old": change.old, "new": change.new}
-            for change in list_changes(passport, until)
+            for change in list_changes(passport)
         ],
+        "items_changed": changed_items(passport),
     }

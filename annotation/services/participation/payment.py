@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from statistics import median, quantiles
 
 from django.db.models import Count, Max, Min
 from django.db.models.functions import Coalesce
 
-from annotation.models import Project, Recruitment, Worker
+from annotation.models import PlatformIdentity, Project, Recruitment, Worker
 
 # The platforms' minimum hourly pay, at the median time.
 MINIMUM_PER_HOUR: dict[tuple[str, str], Decimal] = {
@@ -41,9 +41,10 @@ def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
     minutes = sorted(worker_minutes(project))
     middle = median(minutes) if minutes else None
     basis = middle or recruitment.estimated_minutes
-    per_hour = (recruitment.reward * 60 / Decimal(basis)).quantize(CENT) if basis and recruitment.reward else None
+    per_hour = _per_hour(recruitment.reward, basis) if basis and recruitment.reward else None
     floor = MINIMUM_PER_HOUR.get((recruitment.platform, recruitment.currency), Decimal(0))
-    n_paid = project.workers.participants().filter(outcome__in=PAID).count()
+    paid = project.workers.participants().filter(outcome__in=PAID)
+    n_paid = paid.exclude(identity__status__in=PlatformIdentity.LEFT).count()
     return Payment(
         n_timed=len(minutes),
         median_minutes=middle,
@@ -53,6 +54,11 @@ def summarise_payment(project: Project, recruitment: Recruitment) -> Payment:
         spent=recruitment.reward * n_paid,
         total=recruitment.reward * max(recruitment.places, n_paid),
     )
+
+
+def _per_hour(reward: Decimal, minutes: float) -> Decimal:
+    """The pay per hour, rounded down: a pay just below the minimum is not shown as the minimum."""
+    return (reward * 60 / Decimal(minutes)).quantize(CENT, ROUND_FLOOR)
 
 
 def worker_minutes(project: Project) -> list[float]:

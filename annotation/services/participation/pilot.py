@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from annotation.exceptions import RequestError
-from annotation.models import Project, Recruitment
+from annotation.models import Project, Recruitment, Worker
 from annotation.services.projects import change_project
 from annotation.storage import queries
+
+FINISHED = Worker.State.FINISHED
 
 
 class PilotFull(RequestError):
@@ -21,22 +24,38 @@ class PilotFull(RequestError):
 
 @contextmanager
 def place_in_pilot(project: Project) -> Iterator[None]:
-    """Reserve a pilot place for a worker who joins inside this block; raise PilotFull if none is left."""
+    """Give a pilot place to a worker who joins inside this block; if none is left, undo the block and raise PilotFull.
+
+    The places are counted again afterwards, because the worker may have joined before, on another device.
+    """
     limit = Recruitment.objects.filter(project=project).values_list("pilot_workers", flat=True).first()
     if not limit:
         yield
         return
     with transaction.atomic():
         queries.lock_project(project)
-        if project.workers.participants().count() >= limit:
-            raise PilotFull
+        taken = _pilot_workers(project).count()
         yield
+        if _pilot_workers(project).count() > max(limit, taken):
+            raise PilotFull
+
+
+def _pilot_workers(project: Project) -> QuerySet[Worker]:
+    """The workers who hold a place. Someone who returned the task makes room for another."""
+    return project.workers.participants().exclude(outcome=Worker.Outcome.RETURNED)
 
 
 def has_pilot_ended(project: Project) -> bool:
-    """Whether the study has a pilot whose workers have all ended, so that no one else can join."""
-    limit = Recruitment.objects.filter(project=project).values_list("pilot_workers", flat=True).first()
-    return limit is not None and 0 < limit <= project.workers.participants().exclude(ended_at=None).count()
+    """Whether the study has a pilot whose workers have all ended, so that no one else can join.
+
+    Where no code is promised, no one presses Finish; there a worker has ended with the last answer.
+    """
+    recruitment = Recruitment.objects.filter(project=project).first()
+    if recruitment is None or not recruitment.pilot_workers:
+        return False
+    workers = _pilot_workers(project)
+    ended = workers.exclude(ended_at=None) if recruitment.promises_completion else workers.filter(state=FINISHED)
+    return ended.count() >= recruitment.pilot_workers
 
 
 def pause_after_pilot(project: Project) -> None:

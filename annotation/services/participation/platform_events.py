@@ -1,15 +1,13 @@
 """A platform's reports about submissions: stored once, and acted on unless a newer one has arrived."""
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 
 from annotation.models import PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import SubmissionStatus
 from annotation.services.pairs.leasing import expire_leases
 from annotation.services.participation.outcomes import set_outcome
 from annotation.storage.write_lock import serialise_writes
-
-RETURNED = "RETURNED"
-LEFT = {RETURNED, "TIMED_OUT", "REJECTED"}  # the worker no longer needs their pairs
 
 
 def record_status(*, project: Project, message: SubmissionStatus) -> bool:
@@ -33,14 +31,33 @@ def _record(project: Project, message: SubmissionStatus) -> bool:
     )
     newer = PlatformEvent.objects.filter(project=project, session_id=message.session_id, sent_at__gt=message.sent_at)
     if identity and not newer.exists():
-        PlatformIdentity.objects.filter(pk=identity.pk).update(status=message.status)
-        _act(identity.worker, message.status)
+        _apply(identity, message.status)
     return True
 
 
-def _act(worker: Worker, status: str) -> None:
+def apply_earlier_events(worker: Worker) -> None:
+    """Apply the newest event about the worker's session if it arrived before the worker did."""
+    identity = PlatformIdentity.objects.filter(worker=worker).exclude(session_id="").first()
+    if identity and _events_about(identity).filter(worker=None).exists():
+        _apply_newest(identity)
+
+
+def _events_about(identity: PlatformIdentity) -> QuerySet[PlatformEvent]:
+    return PlatformEvent.objects.filter(project=identity.project_id, session_id=identity.session_id)
+
+
+@serialise_writes
+def _apply_newest(identity: PlatformIdentity) -> None:
+    newest = _events_about(identity).order_by("-sent_at", "-pk").first()
+    if newest and newest.worker_id is None:
+        _apply(identity, newest.status)
+    _events_about(identity).filter(worker=None).update(worker=identity.worker_id)
+
+
+def _apply(identity: PlatformIdentity, status: str) -> None:
     """Free the pairs of a worker who left, and end a returned participation; one that timed out may still finish."""
-    if status == RETURNED:
-        set_outcome(worker, Worker.Outcome.RETURNED)
-    if status in LEFT:
-        expire_leases(worker)
+    PlatformIdentity.objects.filter(pk=identity.pk).update(status=status)
+    if status == PlatformIdentity.RETURNED:
+        set_outcome(identity.worker, Worker.Outcome.RETURNED)
+    if status in PlatformIdentity.LEFT:
+        expire_leases(identity.worker)

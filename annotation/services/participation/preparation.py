@@ -70,11 +70,13 @@ def complete_practice(*, worker: Worker, number: int, preparation: Preparation) 
 
 
 @serialise_writes
-def answer_comprehension(*, worker: Worker, answers: list[int], preparation: Preparation) -> bool:
-    """Count an attempt and return whether it passed; failing the last one ends with the outcome “failed checks”."""
+def answer_comprehension(*, worker: Worker, attempt: int, answers: list[int], preparation: Preparation) -> None:
+    """Count an attempt; failing the last one ends with the outcome “failed checks”.
+
+    `attempt` is the number of earlier attempts. An attempt that is sent twice, or after the check is over, is ignored.
+    """
     passed = answers == [question["answer"] for question in preparation.comprehension]
-    rows = Worker.objects.filter(pk=worker.pk, preparing=True, comprehension_attempts__lt=MAX_ATTEMPTS)
-    rows.update(comprehension_attempts=F("comprehension_attempts") + 1, preparing=not passed)
-    if not passed and Worker.objects.get(pk=worker.pk).comprehension_attempts >= MAX_ATTEMPTS:
+    current = Worker.objects.filter(pk=worker.pk, preparing=True, ended_at=None, comprehension_attempts=attempt)
+    counted = current.update(comprehension_attempts=attempt + 1, preparing=not passed)
+    if counted and not passed and attempt + 1 >= MAX_ATTEMPTS:
         set_outcome(worker, Worker.Outcome.FAILED_CHECKS)
-    return passed

@@ -28,7 +28,12 @@ class Participant:
 
     @property
     def decision(self) -> str:
-        """The decision that the answers support: approve, reject (attention checks only), or review manually."""
+        """The decision that the answers support: approve, reject (attention checks only), or review manually.
+
+        A submission that was returned, timed out or rejected on the platform is never on a list.
+        """
+        if self.identity.status in PlatformIdentity.LEFT:
+            return "review"
         if self.worker.outcome in PAID:
             return APPROVE
         return REJECT if self.checks.attention_over else "review"

@@ -23,6 +23,7 @@ from annotation.models import (
     WorkerCheck,
     WorkerExclusion,
 )
+from annotation.services.pairs.leasing import release_pairs
 from annotation.services.participation.worker_invitations import erase_labels
 from annotation.services.projects import audit
 from annotation.storage import event_log
@@ -36,7 +37,7 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
 
     This covers platform IDs and events, the invitation's label, questionnaire answers, notes, exclusion reasons and
     imported details. Judgements carry only a random code, so they may stay. With `remove_judgements` each is retracted
-    by an event and disappears from the model, the rankings and the exports.
+    by an event and disappears from the model, the rankings and the exports. The worker's pairs go to others.
     """
     # First, because it locks the log: from here on no answer of this worker is stored.
     event_log.raise_inputs_revision(worker.project_id)
@@ -57,6 +58,7 @@ def erase_worker(*, worker: Worker, user: User | None, remove_judgements: bool =
     worker.consented_at, worker.return_digest = None, ""
     worker.save(update_fields=["traits", "answers", "state", "outcome", "consented_at", "return_digest"])
     removed = 0
+    release_pairs(worker, answered=remove_judgements)
     if remove_judgements:
         WorkerCheck.objects.filter(worker=worker).delete()
         removed = _retract_all(worker)

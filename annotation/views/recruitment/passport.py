@@ -27,6 +27,12 @@ from annotation.services.participation.passport import (
 from annotation.services.participation.recruitment import change_rules
 from annotation.views import ResearcherRequest
 
+CHOICES = {
+    "pairs": Project.Pairs.choices,
+    "suggestions": Project.Suggestions.choices,
+    "gold_consequence": Preparation.Consequence.choices,
+}
+
 
 class RulesForm(forms.ModelForm):
     """The rules that the researcher writes down."""
@@ -59,12 +65,10 @@ def field_label(name: str) -> str:
 
 
 def format_value(name: str, value: Any) -> str:
-    if name == "pairs":
-        return str(dict(Project.Pairs.choices).get(value, value))
+    if name in CHOICES:
+        return str(dict(CHOICES[name]).get(value, value))
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    if name == "gold_consequence":
-        return str(dict(Preparation.Consequence.choices).get(value, value))
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "\n".join("; ".join(f"{key}: {_format_part(part)}" for key, part in row.items()) for row in value)
     if name == "simulation" and value:

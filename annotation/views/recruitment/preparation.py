@@ -14,7 +14,6 @@ from annotation.http.access import Role, get_worker, members_only
 from annotation.models import Preparation, Project, Worker
 from annotation.services.participation.passport import get_passport
 from annotation.services.participation.preparation import (
-    MAX_ATTEMPTS,
     answer_comprehension,
     change_gold,
     change_preparation,
@@ -102,18 +101,18 @@ def _practice(request: HttpRequest, worker: Worker, preparation: Preparation, pa
 
 def _comprehension(request: HttpRequest, worker: Worker, preparation: Preparation) -> HttpResponse:
     form = ComprehensionForm(preparation, request.POST if request.method == "POST" else None)
-    failed = False
     if form.is_valid():
-        failed = not answer_comprehension(worker=worker, answers=form.answers(), preparation=preparation)
+        attempt, answers = form.cleaned_data["attempt"], form.answers()
+        answer_comprehension(worker=worker, attempt=attempt, answers=answers, preparation=preparation)
         worker.refresh_from_db()
-        if not failed or worker.ended_at:
+        if not worker.preparing or worker.ended_at:
             return redirect(worker.project.get_judging_url())
-        form = ComprehensionForm(preparation)
+    if not form.errors:
+        form = ComprehensionForm(preparation, initial={"attempt": worker.comprehension_attempts})
     context = {
         "project": worker.project,
         "design": worker.design,
         "form": form,
-        "failed": failed,
-        "attempts_left": MAX_ATTEMPTS - worker.comprehension_attempts,
+        "failed": worker.comprehension_attempts > 0,
     }
     return render(request, "annotation/judging/comprehension.html", context, status=422 if form.is_bound else 200)

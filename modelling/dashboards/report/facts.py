@@ -140,7 +140,7 @@ def build_report(snapshot: ModelSnapshot) -> Report:
         design=design_rows(project),
         arms=describe_arms(project),
         passport=passport,
-        plan_changes=len(list_changes(passport, snapshot.created_at)),
+        plan_changes=len(list_changes(passport)),
         sample=get_sample(snapshot, entries),
         reliability=reliability_page(snapshot),
         ranking=ranking_page(snapshot, RankingQuery()),

@@ -76,6 +76,15 @@ def test_a_second_hit_of_the_same_worker_is_not_paid_again(mturk_project: Projec
     assert "externalSubmit" not in page
 
 
+def test_opening_the_study_from_a_second_hit_does_not_pay_again(mturk_project: Project, client: Client) -> None:
+    join(client, f"/s/pets/?{urlencode(ACCEPTED)}")
+    end_participation(worker=Worker.objects.get(), outcome="finished")
+    second = "3OTHEROTHEROTHEROTHER"
+    client.get(f"/s/pets/?{urlencode(ACCEPTED | {'assignmentId': second})}")
+    assert "externalSubmit" not in frame(client, assignmentId=second).content.decode()
+    assert "externalSubmit" in frame(client).content.decode()
+
+
 def test_a_study_on_another_platform_has_no_frame(project: Project, client: Client) -> None:
     recruit(project, "prolific")
     assert frame(client).status_code == 404

@@ -15,6 +15,7 @@ from django.test import Client
 from annotation import services
 from annotation.models import Item, PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import sign
+from annotation.services.participation.outcomes import end_participation
 from annotation.services.privacy.retention import erase_worker_data
 from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
@@ -88,6 +89,36 @@ def test_a_late_report_about_an_earlier_session_does_not_end_the_new_one(worker:
     assert post("RETURNED").json() == {"recorded": True}
     worker.refresh_from_db()
     assert (worker.state, worker.outcome) == ("active", "")
+
+
+def test_a_task_returned_before_consent_does_not_begin(project: Project, client: Client) -> None:
+    recruit(project, webhook_secret=SECRET)
+    arrival = client.get(link(project)).context["form"]["arrival"].value()
+    post("RETURNED")
+    client.post("/s/pets/join/", {"arrival": arrival, "consent": "on"})
+    worker = Worker.objects.get()
+    assert (worker.outcome, PlatformIdentity.objects.get().status) == ("returned", "RETURNED")
+    assert PlatformEvent.objects.get().worker == worker, "it is erased with the worker"
+
+
+def test_a_new_session_has_its_own_status(worker: Worker, client: Client) -> None:
+    post("RETURNED")
+    post("ACTIVE", event="e2", resource_id="9d" * 12)
+    client.get(link(worker.project, SESSION_ID="9d" * 12))
+    assert PlatformIdentity.objects.get().status == "ACTIVE"
+    worker.refresh_from_db()
+    assert worker.state == "active"
+    client.get(link(worker.project, SESSION_ID="0e" * 12))
+    assert PlatformIdentity.objects.get().status == ""
+
+
+def test_an_ended_participation_keeps_its_session_unless_the_worker_left_it(worker: Worker, client: Client) -> None:
+    end_participation(worker=worker, outcome="finished")
+    client.get(link(worker.project, SESSION_ID="9d" * 12))
+    assert PlatformIdentity.objects.get().session_id == SESSION
+    post("RETURNED")
+    client.get(link(worker.project, SESSION_ID="9d" * 12))
+    assert PlatformIdentity.objects.get().session_id == "9d" * 12
 
 
 def test_a_worker_who_was_too_slow_may_still_finish(worker: Worker, client: Client) -> None:

@@ -115,7 +115,7 @@ class Participant:
 
     def join(self) -> None:
         self.consent()
-        self.post(f"/s/{SLUG}/prepare/", {"answer_0": "1"})
+        self.post(f"/s/{SLUG}/prepare/", {"answer_0": "1", "attempt": "0"})
         self.open_page()
 
     def open_page(self) -> None:
@@ -187,8 +187,8 @@ class Participant:
     def fail_comprehension(self) -> None:
         self.consent()
         with self.door.lock:
-            self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0"}, status=200)
-            self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0"})
+            self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0", "attempt": "0"}, status=200)
+            self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0", "attempt": "1"})
             self.seen.outcome = "failed_checks"
             self.door.note(self.pid, "ends", "failed_checks")
         assert CODES["failed_checks"] in self.get(f"/s/{SLUG}/").text()

@@ -6,14 +6,17 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from django.db import connection
 
 from annotation import services
-from annotation.models import Assignment, Item, Judgement, Project, Retraction, Worker
+from annotation.models import Assignment, Item, Judgement, Project, Retraction, User, Worker
 from annotation.services import Receipt
+from annotation.services.participation.passport import freeze
+from annotation.services.participation.recruitment import change_rules
 from annotation.services.verification import find_problems
 from annotation.services.verification.checkpoints import find_checkpoint_problems, read_checkpoints
 from annotation.storage import event_log
@@ -22,6 +25,7 @@ from modelling.exports import archive, archive_reader
 from modelling.exports.archive_reader import ArchiveError, unpack
 from modelling.exports.points import ExportError
 from modelling.exports.reproduce import Reproduction, reproduce
+from modelling.management.commands.reproduce import describe
 from modelling.models import ModelSnapshot, UpdateState
 from tests.helpers.commands import CommandLine
 from tests.modelling.exports.samples import export_bytes, fit, odd_study
@@ -134,6 +138,25 @@ def test_a_version_gives_the_same_archive_later(odd: Project) -> None:
     first = export_bytes(odd, "archive", version=1)
     answer(odd, [(0, 0, 1, "first")])
     assert export_bytes(odd, "archive", version=1) == first
+
+
+def test_a_rule_changed_after_the_last_version_is_in_the_archive_and_in_reproduce(
+    project: Project, owner: User, judge: Callable[..., Receipt], tmp_path: Path
+) -> None:
+    freeze(project)
+    for _ in range(3):
+        judge(services.enrol(project=project))
+    fit(project)
+    before, after = tmp_path / "before.zip", tmp_path / "after.zip"
+    before.write_bytes(export_bytes(project, "archive"))
+    change_rules(project=project, user=owner, changes={"exclusion_rules": "Leave out everyone who disagrees."})
+    after.write_bytes(export_bytes(project, "archive"))
+    [change] = json.loads(files_in(after)["manifest.json"])["passport"]["changes"]
+    assert (change["name"], change["new"]) == ("exclusion_rules", "Leave out everyone who disagrees.")
+    untouched, changed = (reproduced(path, tmp_path / path.stem) for path in (before, after))
+    found = [(each.agrees, each.passport, each.passport_changes) for each in (untouched, changed)]
+    assert found == [(True, "verified", 0), (True, "verified", 1)]
+    assert "changes to the plan since it was frozen: 1." in describe(asdict(changed) | {"agrees": changed.agrees})
 
 
 def test_an_archive_carries_the_checkpoint_of_its_last_event(packed: Path, odd: Project) -> None:

@@ -160,6 +160,27 @@ def test_twenty_parallel_finish_calls_make_one_transition(paid_project: Project,
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 @pytest.mark.slow
+def test_twenty_parallel_finish_requests_from_four_devices_show_one_code(paid_project: Project) -> None:
+    devices = [Client() for _ in range(4)]
+    join(devices[0], link(paid_project))
+    for device in devices[1:]:
+        device.get(link(paid_project))
+    answer_all(devices[0], 3)
+
+    def post_finish(device: Client) -> str:
+        copy = Client()  # the cookies of one device, in a thread of its own
+        copy.cookies.update(device.cookies)
+        return copy.post("/s/pets/finish/", follow=True).text
+
+    pages = run_concurrently([lambda device=device: post_finish(device) for device in devices * 5])
+    assert {code for page in pages for code in CODES.values() if code in page} == {CODES["finished"]}
+    assert all(CODES["finished"] in page for page in pages)
+    assert Worker.objects.exclude(ended_at=None).count() == Worker.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
 def test_an_undo_beside_finishing_either_comes_first_or_is_refused(paid_project: Project, judge: Judge) -> None:
     worker = services.enrol(project=paid_project)
     last = [judge(worker) for _ in range(3)][-1].judgement

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from annotation import services
 from annotation.models import Item, Project, StudyPassport, User, Worker
-from annotation.services.participation.passport import export_passport, is_intact
+from annotation.services.participation.passport import export_passport, freeze, get_passport, is_intact
 from modelling.exports.reproduce import check_passport
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +77,7 @@ def test_opening_again_before_the_first_answer_freezes_the_new_plan(olga: Client
 def test_changed_items_are_pointed_out(olga: Client, project: Project) -> None:
     Item.objects.filter(key="cats-1").update(active=False)
     assert "have changed since the plan was frozen" in olga.get(PAGE).content.decode()
+    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 1}
 
 
 def test_a_changed_plan_does_not_match_its_hash(olga: Client, project: Project) -> None:
@@ -93,3 +94,12 @@ def test_a_study_with_answers_is_not_frozen_afterwards(project: Project, worker:
     services.change_project(project=project, user=None, changes={"state": "open"})
     assert not StudyPassport.objects.exclude(frozen_at=None).exists()
     assert export_passport(project, timezone.now()) is None
+
+
+@pytest.mark.parametrize("source", ["import", "simulated"])
+def test_imported_and_simulated_answers_do_not_keep_a_plan_from_being_frozen(
+    project: Project, worker: Worker, judge: Any, source: str
+) -> None:
+    judge(worker, source=source)
+    freeze(project)
+    assert get_passport(project).frozen_at

@@ -66,6 +66,39 @@ def test_before_anyone_ended_the_estimate_counts(project: Project) -> None:
     assert payment.too_low, "Prolific's minimum is 8 dollars"
 
 
+@pytest.mark.parametrize(
+    ("reward", "currency", "target", "minutes", "per_hour", "too_low"),
+    [
+        ("1.00", "USD", 0, [7.503], "7.99", True),  # 7.9968
+        ("1.00", "USD", 0, [7.5], "8.00", False),
+        ("1.00", "GBP", 0, [10, 10, 600], "6.00", False),  # the median ignores a long break
+        ("1.00", "GBP", 7, [10], "6.00", True),  # below the researcher's own target
+        ("1.00", "EUR", 0, [60], "1.00", False),  # Prolific has no minimum in this currency
+        ("1.00", "GBP", 0, [0], "5.00", True),  # no time at all: the estimate of 12 minutes counts
+        ("1.00", "GBP", 0, [-5], "5.00", True),  # a clock that was set back
+    ],
+)
+def test_the_pay_per_hour_of_hand_computed_cases(
+    project: Project,
+    judge: Judge,
+    reward: str,
+    currency: str,
+    target: int,
+    minutes: list[float],
+    per_hour: str,
+    too_low: bool,
+) -> None:
+    Project.objects.update(redundancy=5)
+    row = recruit(
+        project, reward=Decimal(reward), currency=currency, hourly_target=Decimal(target), estimated_minutes=12
+    )
+    for number, each in enumerate(minutes):
+        worker = add_worker(project, judge, number, "finished", 0)
+        Worker.objects.filter(pk=worker.pk).update(joined_at=worker.ended_at - timedelta(minutes=each))
+    payment = summarise_payment(project, row)
+    assert (payment.per_hour, payment.too_low) == (Decimal(per_hour), too_low)
+
+
 def test_a_low_pay_is_pointed_out_before_opening(project: Project, owner: User, log_in: Any) -> None:
     recruit(project, reward=Decimal("0.50"), estimated_minutes=10)
     Project.objects.update(state="draft")
@@ -155,6 +188,18 @@ def test_the_lists_for_prolific(project: Project, recruitment: Any, owner: User,
     assert f"{8:024x}" in page
 
 
+@pytest.mark.parametrize("status", ["RETURNED", "TIMED_OUT", "REJECTED"])
+def test_a_submission_that_the_platform_does_not_pay_costs_nothing_and_is_on_no_list(
+    project: Project, recruitment: Any, owner: User, log_in: Any, status: str
+) -> None:
+    PlatformIdentity.objects.filter(session_id__in=[f"{number:024d}" for number in (1, 8)]).update(status=status)
+    client = log_in(owner)
+    assert read_list(client, "approve.csv") == [f"{number:024d}" for number in (0, 2)]
+    assert read_list(client, "bonus.csv?amount=0.50") == [f"{number:024x},0.50" for number in (0, 2)]
+    assert read_list(client, "reject.csv") == []
+    assert summarise_payment(project, recruitment).spent == Decimal("4.00")
+
+
 def test_the_lists_for_mturk(project: Project, owner: User, log_in: Any) -> None:
     recruit(project, "mturk")
     worker = services.enrol(project=project, platform="mturk", external_id="A1")
@@ -184,6 +229,38 @@ def test_a_pilot_lets_the_first_workers_in_and_then_pauses(project: Project) -> 
         assert Project.objects.get(slug="pets").state == "open"
         end_participation(worker=worker, outcome="finished")
     assert Project.objects.get(slug="pets").state == "paused"
+
+
+def test_a_pilot_without_codes_pauses_after_the_last_answer(project: Project, judge: Judge) -> None:
+    recruit(project, "", codes={}, pilot_workers=2)
+    Project.objects.update(judgements_per_worker=1)
+    for stops in (False, True):
+        assert Project.objects.get(slug="pets").state == "open"
+        client = Client()
+        client.post("/s/pets/join/")
+        worker = Worker.objects.select_related("project").latest("pk")
+        if stops:
+            client.post("/s/pets/stop/")
+        else:
+            judge(worker)
+    assert Project.objects.get(slug="pets").state == "paused"
+
+
+def test_a_returned_task_frees_its_place_in_the_pilot(project: Project, client: Client) -> None:
+    recruit(project, pilot_workers=1)
+    join(client, link(project))
+    end_participation(worker=Worker.objects.get(), outcome="returned")
+    assert Project.objects.get(slug="pets").state == "open"
+    assert [join(Client(), link(project, f"{number:024x}")).status_code for number in (1, 2)] == [302, 409]
+
+
+def test_a_pilot_worker_who_joins_on_a_second_device_is_let_in(project: Project, client: Client) -> None:
+    recruit(project, pilot_workers=1)
+    second = Client()
+    arrival = second.get(link(project)).context["form"]["arrival"].value()
+    join(client, link(project))
+    assert second.post("/s/pets/join/", {"arrival": arrival, "consent": "on"}).status_code == 302
+    assert Worker.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

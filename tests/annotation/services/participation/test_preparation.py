@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from annotation import services
 from annotation.models import Judgement, Project, Worker, WorkerCheck
 from annotation.services.participation.checks import check_positions
-from annotation.services.participation.preparation import change_preparation
+from annotation.services.participation.preparation import answer_comprehension, change_preparation, get_preparation
 from tests.annotation.platforms.studies import CODES, recruit
+from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 PAIR = {"first": "Cats purr.", "second": "asdf", "answer": "left", "explanation": "The second says nothing."}
@@ -51,23 +53,50 @@ def test_pairs_wait_until_the_preparation_is_done(prepared_project: Project, cli
     assert client.get("/s/pets/task/").status_code == 401
     practise(client)
     assert client.get("/s/pets/", follow=True).redirect_chain[-1][0] == "/s/pets/prepare/"
-    assert client.post("/s/pets/prepare/", {"answer_0": 1}).headers["location"] == "/s/pets/"
+    assert client.post("/s/pets/prepare/", {"answer_0": 1, "attempt": 0}).headers["location"] == "/s/pets/"
     assert client.get("/s/pets/").context["task"]["pairs"]
 
 
 def test_the_comprehension_check_has_two_attempts(prepared_project: Project, client: Client) -> None:
     client.post("/s/pets/join/")
     practise(client)
-    assert "one more attempt" in client.post("/s/pets/prepare/", {"answer_0": 0}).content.decode()
-    page = client.post("/s/pets/prepare/", {"answer_0": 0}, follow=True).content.decode()
+    assert "one more attempt" in client.post("/s/pets/prepare/", {"answer_0": 0, "attempt": 0}).content.decode()
+    page = client.post("/s/pets/prepare/", {"answer_0": 0, "attempt": 1}, follow=True).content.decode()
     assert CODES["failed_checks"] in page
     assert Worker.objects.get().outcome == Worker.Outcome.FAILED_CHECKS
+
+
+def test_a_double_click_is_one_attempt(prepared_project: Project, client: Client) -> None:
+    client.post("/s/pets/join/")
+    practise(client)
+    shown = client.get("/s/pets/prepare/").context["form"]["attempt"].value()
+    for _ in range(2):
+        client.post("/s/pets/prepare/", {"answer_0": 0, "attempt": shown})
+    worker = Worker.objects.get()
+    assert (worker.comprehension_attempts, worker.outcome) == (1, "")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_a_wrong_answer_from_another_tab_does_not_undo_a_passed_check(prepared_project: Project) -> None:
+    worker = services.enrol(project=prepared_project)
+    Worker.objects.update(preparing=True, comprehension_attempts=1)
+    preparation = get_preparation(prepared_project)
+
+    def answer(choice: int) -> None:
+        answer_comprehension(worker=worker, attempt=1, answers=[choice], preparation=preparation)
+
+    answer(1)
+    run_concurrently([lambda: answer(0)] * 5)
+    worker.refresh_from_db()
+    assert (worker.preparing, worker.comprehension_attempts, worker.outcome) == (False, 2, "")
 
 
 def test_an_empty_answer_is_not_an_attempt(prepared_project: Project, client: Client) -> None:
     client.post("/s/pets/join/")
     practise(client)
-    assert client.post("/s/pets/prepare/", {}).status_code == 422
+    assert client.post("/s/pets/prepare/", {"attempt": 0}).status_code == 422
     assert Worker.objects.get().comprehension_attempts == 0
 
 
@@ -142,3 +171,34 @@ def test_checks_that_came_too_late_follow_the_last_pair(project: Project, client
     client.post("/s/pets/finish/")
     assert Worker.objects.get().outcome == "failed_checks"
     assert client.get("/s/pets/task/").json()["pairs"] == []
+
+
+def test_no_one_finishes_without_answering_the_checks(project: Project, client: Client) -> None:
+    """A script can leave checks out; the page cannot."""
+    Project.objects.update(attention_checks=2, judgements_per_worker=3)
+    recruit(project, "", codes=CODES)
+    client.post("/s/pets/join/")
+    for pair in client.get("/s/pets/task/").json()["pairs"]:
+        body = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": "left"}
+        client.post("/s/pets/judgements/", json.dumps(body), content_type="application/json")
+    assert Judgement.objects.count() == 3
+    refused = client.post("/s/pets/finish/")
+    assert refused.status_code == 403
+    assert not [code for code in CODES.values() if code in refused.text]
+    assert len(answer_everything(client, fails=0)) == 2
+    assert CODES["finished"] in client.post("/s/pets/finish/", follow=True).text
+
+
+def test_a_check_on_screen_is_stored_after_checks_were_turned_off(project: Project, client: Client) -> None:
+    Project.objects.update(attention_checks=1, judgements_per_worker=2)
+    client.post("/s/pets/join/")
+    pairs = client.get("/s/pets/task/").json()["pairs"]
+    for number in range(2):
+        body = {"uuid": str(uuid.uuid4()), "assignment": pairs[0]["assignment"], "choice": "left"}
+        if number:
+            Project.objects.update(attention_checks=0)
+        response = client.post("/s/pets/judgements/", json.dumps(body), content_type="application/json")
+        pairs = response.json()["next"]["pairs"]
+    assert response.status_code == 201
+    assert WorkerCheck.objects.get().choice == "left"
+    assert pairs

@@ -16,7 +16,7 @@ from django.test import Client
 
 from annotation import services
 from annotation.exceptions import AssignmentNotFound
-from annotation.models import AuditEntry, Judgement, JudgementNote, Project, User, Worker
+from annotation.models import AuditEntry, Item, Judgement, JudgementNote, Project, User, Worker
 from annotation.services import Receipt
 from annotation.services.verification import find_problems
 from annotation.storage import queries
@@ -150,3 +150,27 @@ def test_only_an_owner_can_erase_a_worker(
     assert Judgement.objects.not_retracted().count() == 0
     person.refresh_from_db()
     assert (person.state, person.outcome) == ("withdrawn", "erased")
+
+
+@pytest.mark.parametrize("judged", [False, True], ids=["held", "judged"])
+def test_the_pairs_of_a_worker_who_deletes_their_data_go_to_others(
+    project: Project, judge: Callable[..., Receipt], rng: Random, judged: bool
+) -> None:
+    Project.objects.update(redundancy=1)
+    Item.objects.exclude(key__in=["cats-1", "cats-2"]).update(active=False)
+    project.refresh_from_db()
+    first, second = (services.enrol(project=project) for _ in range(2))
+    assert len(services.lease_pairs(worker=first, rng=rng)) == 1, "the only pair of the study"
+    if judged:
+        judge(first)
+    assert services.lease_pairs(worker=second, rng=rng) == []
+    services.erase_worker(worker=first, user=None, remove_judgements=True)
+    judge(second)
+    assert list(find_problems(project)) == []
+    assert set(Item.objects.filter(active=True).values_list("load", flat=True)) == {1}
+
+
+def test_answers_that_stay_keep_their_place(project: Project, person: Worker) -> None:
+    before = person.assignments.exclude(closed_at=None).filter(slot__isnull=False).count()
+    services.erase_worker(worker=person, user=None)
+    assert person.assignments.filter(slot__isnull=False).count() == before == 2
