@@ -302,12 +302,11 @@ class PaperSVIEngine(PaperSVI):
         induced = [w_c for w_c in self._w if isinstance(w_c, InducedGP)]
         alone = [w_c for w_c in self._w if isinstance(w_c, IndependentGP)]
         for name, factors in (("items", [self._t, *self._v]), ("induced", induced)):
-            size = len(factors[0].shift) if factors else 0
-            lower = np.tril_indices(size)
-            state[f"{name}_precision"] = np.array([f.precision[lower] for f in factors]).reshape(len(factors), -1)
-            state[f"{name}_shift"] = np.array([f.shift for f in factors]).reshape(len(factors), size)
-        state["users_precision"] = np.array([f.precision for f in alone]).reshape(len(alone), -1)
-        state["users_shift"] = np.array([f.shift for f in alone]).reshape(len(alone), -1)
+            lower = np.tril_indices(len(factors[0].shift) if factors else 0)
+            state[f"{name}_precision"] = _stack([factor.precision[lower] for factor in factors])
+            state[f"{name}_shift"] = _stack([factor.shift for factor in factors])
+        state["users_precision"] = _stack([factor.precision for factor in alone])
+        state["users_shift"] = _stack([factor.shift for factor in alone])
         scales = [factor.scale for factor in (self._t, *self._v, *self._w)]
         state["scales"] = np.array([(scale.shape, scale.rate) for scale in scales])
         state["labelled_users"] = self.labelled_users
@@ -388,6 +387,10 @@ def relative_change(new: FloatArray, old: FloatArray) -> float:
 def _taste_variances(at: Relative, w: FloatArray, w_variance: FloatArray) -> FloatArray:
     """(n, users) variances of sum_c v_c w_c: eq:predict_crowd without t."""
     return np.asarray(at.v_variance.T @ (w**2 + w_variance) + (at.v**2).T @ w_variance)
+
+
+def _stack(rows: list[FloatArray]) -> FloatArray:
+    return np.array(rows) if rows else np.zeros((0, 0))
 
 
 def _rows(state: State, name: str) -> list[tuple[FloatArray, FloatArray]]:

@@ -1,4 +1,4 @@
-"""One fit of a study's model: settings and inputs in, a fitted estimator out. No rows are written and no clock is read."""
+"""One fit of a study's model: settings and inputs in, a fitted estimator out. Writes no rows and reads no clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
