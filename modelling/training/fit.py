@@ -57,9 +57,14 @@ def build_trait_features(inputs: InputSummary, settings: ModelSettings) -> Trait
     return TraitFeatures().fit([worker.traits for worker in inputs.workers] if settings.traits else [])
 
 
+def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
+    """Whether the engine cannot fit so many items with the settings' similarity."""
+    return settings.engine == PAPER_SVI and settings.kernel == NONE and n_items > MAX_INDEPENDENT_ITEMS
+
+
 def check_size(inputs: InputSummary, settings: ModelSettings) -> None:
     """Raise InvalidSettings if the study is too large for its engine."""
-    if settings.engine == PAPER_SVI and settings.kernel == NONE and len(inputs.items) > MAX_INDEPENDENT_ITEMS:
+    if has_too_many_items(len(inputs.items), settings):
         raise InvalidSettings(
             f"The published algorithm can fit at most {MAX_INDEPENDENT_ITEMS} items without item similarity; this "
             f"study has {len(inputs.items):,}. Choose an item similarity or the engine crowdGPPL in the model settings."

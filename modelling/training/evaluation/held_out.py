@@ -23,7 +23,13 @@ from modelling.crowdgppl import PairwiseLabels
 from modelling.training.evaluation.rivals import RIVALS
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics, sum_metrics
 from modelling.training.executors import get_executor
-from modelling.training.fit import ItemFeatures, build_estimator, build_item_features, build_trait_features
+from modelling.training.fit import (
+    ItemFeatures,
+    build_estimator,
+    build_item_features,
+    build_trait_features,
+    check_size,
+)
 from modelling.training.inputs import Inputs
 from modelling.training.settings import NONE, ModelSettings
 
@@ -391,6 +397,7 @@ def evaluate(
 
 
 def _evaluation_data(inputs: Inputs, settings: ModelSettings) -> EvaluationData:
+    check_size(inputs, settings)
     traits = build_trait_features(inputs, settings).transform([worker.traits for worker in inputs.workers])
     items = build_item_features(inputs, settings)
     X_users = traits if traits.any() else None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.test import Client
@@ -14,11 +15,17 @@ from annotation.models import Item, Project, User, Worker
 from annotation.storage import event_log
 from modelling.engines import PAPER_SVI, PaperSVIEngine
 from modelling.exports.catalogue import TABLES
-from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState, WorkerAssessment
+from modelling.models import ModelSnapshot, ScoreboardEntry, SettingsSearch, UpdateState, WorkerAssessment
 from modelling.training.settings import InvalidSettings, ModelSettings
 from modelling.training.snapshots import load_fitted_model
 from modelling.training.verification import find_problems, rebuild
 from modelling.updater import update
+from modelling.updater.settings_search import (
+    build_candidates,
+    evaluate_candidate,
+    load_search_data,
+    request_search,
+)
 from modelling.web.api.tokens import create_token
 from tests.modelling.exports.samples import csv_rows, export_bytes, retract
 from tests.modelling.exports.test_archive import files_in, reproduced
@@ -170,6 +177,37 @@ def test_too_many_independent_items_are_refused(project: Project, monkeypatch: p
     services.change_project(project=project, user=None, changes={"model_settings": changed})
     assert update.update_one("test") is None
     assert "at most 5 items without item similarity" in UpdateState.objects.get(project=project).message
+
+
+def test_a_large_study_is_fitted_from_its_rows_with_the_same_result(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Project.objects.update(model_settings=PUBLISHED)
+    make_study(project, n_items=9, n_workers=6, n_labels=120)
+    in_memory = update.update_one("test")
+    monkeypatch.setattr(update, "IN_MEMORY", 10)
+    event_log.raise_inputs_revision(project.pk)
+    from_rows = update.update_one("test")
+    assert in_memory is not None
+    assert from_rows is not None
+    first, second = (load_fitted_model(each).model.to_state() for each in (in_memory, from_rows))
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+def test_the_search_for_settings_fits_the_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates that the engine cannot fit are left out."""
+    current = ModelSettings.from_dict(PUBLISHED)
+    make_study(project, n_items=9, n_workers=4, n_labels=80)
+    request_search(project=project, user=None)
+    search = SettingsSearch.objects.get()
+    data = load_search_data(search.pk, search.requested_at, 0)
+    assert any(each.settings.kernel == "none" for each in build_candidates(current, data))
+    monkeypatch.setattr("modelling.training.fit.MAX_INDEPENDENT_ITEMS", 5)
+    candidates = list(build_candidates(current, data))
+    assert all(each.settings.engine == PAPER_SVI for each in candidates)
+    assert not any(each.settings.kernel == "none" for each in candidates)
+    assert evaluate_candidate(candidates[0], data)
 
 
 def test_evaluate_names_the_engine(study: Project, capsys: pytest.CaptureFixture[str]) -> None:
