@@ -87,8 +87,8 @@ def accuracy_summary(project: Project, upto: int) -> str:
 def method_names(project: Project, upto: int, methods: Iterable[str]) -> dict[str, str]:
     """The names of these methods on pages; those of the study's own model depend on its engines up to this version."""
     scored = ScoreboardEntry.objects.filter(snapshot__project=project, snapshot__number__lte=upto)
-    settings = scored.order_by().values_list("snapshot__parent__settings", flat=True)
-    engines = {(each or {}).get("engine", CROWDGPPL) for each in settings}
+    found = scored.order_by().values_list("snapshot__parent__settings__engine", flat=True).distinct()
+    engines = {engine or CROWDGPPL for engine in found}  # earlier releases had one engine
     own = {CROWDGPPL: {}, PAPER_SVI: AS_PUBLISHED}[engines.pop()] if len(engines) == 1 else SEVERAL_ENGINES
     return {method: str(own[method]) if method in own else method_label(method) for method in methods}
 

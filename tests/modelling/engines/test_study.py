@@ -139,13 +139,23 @@ def test_an_archive_reproduces_the_ranking(study: Project, tmp_path: Path) -> No
     assert result.max_difference == 0.0
 
 
-def test_changing_the_engine_fits_from_scratch(study: Project, owner: User, log_in: Callable[..., Client]) -> None:
+def test_changing_the_engine_fits_from_scratch(
+    study: Project, owner: User, log_in: Callable[..., Client], judge: Callable[..., services.Receipt]
+) -> None:
     services.change_project(project=study, user=owner, changes={"model_settings": {"n_components": 3}})
     snapshot = update.update_one("test")
     assert snapshot is not None
     assert snapshot.kind == "refit"
     assert not snapshot.as_published
     assert WorkerAssessment.objects.filter(snapshot=snapshot).exists()
+    scoreboard = log_in(owner).get(reverse("modelling:model", args=[study.slug]))
+    assert b"crowdGPPL as published, the consensus" in scoreboard.content, "so far only that engine has predicted"
+    services.change_project(project=study, user=owner, changes={"redundancy": 60})
+    for _ in range(2):
+        judge(Worker.objects.filter(project=study).first(), "left")
+    assert update.update_one("test") is not None
+    scoreboard = log_in(owner).get(reverse("modelling:model", args=[study.slug]))
+    assert b"this study&#x27;s engines, the consensus" in scoreboard.content
     changes = log_in(owner).get(reverse("modelling:compare", args=[study.slug]), {"from": 2, "to": 3})
     assert b"crowdGPPL as published (stochastic variational inference)" in changes.content
 
