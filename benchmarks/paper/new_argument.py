@@ -55,7 +55,8 @@ def fit_other_folds(corpus: Corpus, fold: int, settings: dict[str, Any]) -> Any:
     workers = [Worker(pk=int(n)) for n in people]
     inputs = Inputs.from_labels(items, workers, labels)
     model, features, traits = fit(inputs, ModelSettings.from_dict(settings))
-    return FittedModel(model, features, traits, kept, people, np.arange(len(kept)))
+    everything = np.arange(len(kept))
+    return FittedModel(model, features, traits, item_ids=kept, ranked=everything, item_counts=inputs.item_counts)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:

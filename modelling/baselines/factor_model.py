@@ -91,14 +91,13 @@ class FactorModel(Baseline):
         self.labelled_users = np.unique(labels.u)
         self._points: InducingPoints | None = None
         self._user_points: InducingPoints | None = None
+        self._project()
         items, users = self._item_points(), self._inducing_users()
-        self.A = np.eye(self.n_items_) if items is None else items.A(self.X)
         K_mm_inv = np.eye(self.n_items_) if items is None else items.K_mm_inv
         self._t = InducedGP(K_mm_inv, GammaScale(*self.t_prior))
         self._v = [InducedGP(K_mm_inv, GammaScale(*self.v_prior)) for _ in range(self.n_components)]
         self._w: list[InducedGP | IndependentGP] = []
         if users is not None:
-            self._A_w, self._user_residual = users.A(self.Z), users.residual_diagonal(self.Z)
             half = (self.n_components + 1) // 2
             features = half if self.n_feature_components is None else self.n_feature_components
             self._w += [InducedGP(users.K_mm_inv, GammaScale(*self.w_prior)) for _ in range(features)]
@@ -106,6 +105,13 @@ class FactorModel(Baseline):
         self._w += [IndependentGP(self.n_users_, GammaScale(*self.w_prior)) for _ in range(rest)]
         for w_c in self._w:
             w_c.start_at(rng.standard_normal(len(w_c.shift)))
+
+    def _project(self) -> None:
+        """Compute the projections from the inducing points to all items and users."""
+        items, users = self._item_points(), self._inducing_users()
+        self.A = np.eye(self.n_items_) if items is None else items.A(self.X)
+        if users is not None:
+            self._A_w, self._user_residual = users.A(self.Z), users.residual_diagonal(self.Z)
 
     def _batch(self, labels: PairwiseLabels, rows: IntArray) -> Batch:
         u, a, b = labels.u[rows], labels.a[rows], labels.b[rows]
@@ -177,12 +183,22 @@ class FactorModel(Baseline):
     @property
     def component_variances_(self) -> FloatArray:
         """(C,) the paper's 1 / (E[s_v] E[s_w]), descending."""
-        return np.asarray(np.sort(1.0 / (self.s[1:] * self.s_w))[::-1])
+        return np.asarray(self._variances[self._by_variance])
 
     @property
     def item_components_(self) -> FloatArray:
-        """(C, N) posterior mean of each v_c at the items."""
-        return np.asarray(self.V @ self._projection(np.arange(self.n_items_), NewRows())[0].T)
+        """(C, N) posterior mean of each v_c at the items, scaled so that users' weights have variance 1."""
+        v = self.V @ self._projection(np.arange(self.n_items_), NewRows())[0].T
+        return np.asarray((v / np.sqrt(self.s_w)[:, None])[self._by_variance])
+
+    @property
+    def _variances(self) -> FloatArray:
+        return np.asarray(1.0 / (self.s[1:] * self.s_w))
+
+    @property
+    def _by_variance(self) -> IntArray:
+        """The components in order of decreasing variance."""
+        return np.argsort(-self._variances, kind="stable")
 
     def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
         """Predict the mean and covariance of utilities (eq:predict_crowd, eq:tstar to eq:omegastar).

@@ -5,7 +5,7 @@ Equations are named by the labels in the LaTeX source of the paper; docs/model.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -51,20 +51,28 @@ class PaperSVI(FactorModel):
         """Run Algorithm 2 of the paper (al:crowdgppl)."""
         rng = np.random.default_rng(self.random_state)
         self._set_up(rng, labels, X_items, X_users)
-        for i, rows in enumerate(self._mini_batches(rng, len(labels))):
-            rho = (i + self.delay) ** -self.forgetting_rate
+        self._learn(rng, labels, self.n_iterations, self.delay)
+        self._store_moments()
+
+    def _learn(
+        self, rng: np.random.Generator, labels: PairwiseLabels, n_iterations: int, delay: float,
+        after: Callable[[int], None] = lambda i: None,
+    ) -> None:  # fmt: skip
+        """Iterations of al:crowdgppl from the current factors; `after` is called with the number of each one."""
+        for i, rows in enumerate(self._mini_batches(rng, len(labels), n_iterations)):
+            rho = (i + delay) ** -self.forgetting_rate
             batch, pi = self._batch(labels, rows), len(labels) / len(rows)
             Q = self._label_noise(labels.take(rows))  # for this batch only, so only the shuffle depends on P
             self._iterate(batch, Q / np.maximum(pi * batch.weight, 1e-12), rho)
-        self._store_moments()
+            after(i)
 
-    def _mini_batches(self, rng: np.random.Generator, n_labels: int) -> Iterator[IntArray]:
+    def _mini_batches(self, rng: np.random.Generator, n_labels: int, n_iterations: int) -> Iterator[IntArray]:
         """Mini-batches without replacement within an epoch."""
         done = 0
-        while done < self.n_iterations:
+        while done < n_iterations:
             order = rng.permutation(n_labels)
             for start in range(0, n_labels, self.batch_size):
-                if done < self.n_iterations:
+                if done < n_iterations:
                     yield order[start : start + self.batch_size]
                 done += 1
 

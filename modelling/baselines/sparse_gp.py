@@ -55,11 +55,14 @@ class InducingPoints:
     @classmethod
     def choose(cls, X: FloatArray, kernel: Kernel, M: int | None, seed: int, jitter: float = JITTER) -> InducingPoints:
         """K-means++ centres, or the distinct rows if there are at most M."""
-        fitted = kernel.fit(X)
-        locations = cluster_centres(X, len(X) if M is None else M, seed)
-        K_mm = fitted(locations) + jitter * np.eye(len(locations))
+        return cls.at(cluster_centres(X, len(X) if M is None else M, seed), kernel.fit(X), jitter)
+
+    @classmethod
+    def at(cls, locations: FloatArray, kernel: Kernel, jitter: float = JITTER) -> InducingPoints:
+        """Inducing points at these locations; the kernel is already fitted."""
+        K_mm = kernel(locations) + jitter * np.eye(len(locations))
         inverse = linalg.cho_solve(linalg.cho_factor(K_mm, lower=True), np.eye(len(locations)))
-        return cls(fitted, locations, 0.5 * (inverse + inverse.T), jitter)
+        return cls(kernel, locations, 0.5 * (inverse + inverse.T), jitter)
 
     def A(self, X: FloatArray) -> FloatArray:
         """Return A (n, M): the process at X is A times its values at the inducing points, plus the prior residual."""
@@ -101,13 +104,13 @@ class InducedGP:
     def __post_init__(self) -> None:
         self.precision = self.scale.mean * self.K_mm_inv
         self.shift = np.zeros(len(self.K_mm_inv))
-        self._solve()
+        self.solve()
         self.begin_step()
 
     def start_at(self, mean: FloatArray) -> None:
         """Set the mean, keeping the precision."""
         self.shift = self.precision @ mean
-        self._solve()
+        self.solve()
 
     def begin_step(self) -> None:
         """Make the following steps start from the current parameters, so that repeated steps do not compound."""
@@ -127,9 +130,10 @@ class InducedGP:
         old_precision, old_shift = self.previous
         self.precision = (1 - rho) * old_precision + rho * (prior + evidence)
         self.shift = (1 - rho) * old_shift + rho * (rows.T @ shift)
-        self._solve()
+        self.solve()
 
-    def _solve(self) -> None:
+    def solve(self) -> None:
+        """Compute mean and covariance from precision and shift."""
         factor = linalg.cho_factor(self.precision, lower=True)
         self.cov = np.asarray(linalg.cho_solve(factor, np.eye(len(self.shift))))
         self.mean = self.cov @ self.shift

@@ -187,6 +187,12 @@ class WeightedSum:
         return {"kind": "WeightedSum", "terms": terms}
 
 
+def correlations(kernel: Kernel, X: FloatArray, Y: FloatArray) -> FloatArray:
+    """Prior correlations (n, m) between the rows of X and of Y."""
+    sizes = np.outer(kernel.diagonal(X), kernel.diagonal(Y))
+    return np.asarray(kernel(X, Y) / np.sqrt(np.maximum(sizes, 1e-300)))
+
+
 def plain(kernel: Stationary | Linear) -> dict[str, Any]:
     """Convert a kernel to JSON-serialisable values."""
     state: dict[str, Any] = {"kind": type(kernel).__name__}

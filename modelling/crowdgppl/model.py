@@ -12,7 +12,7 @@ from .arrays import FloatArray, IntArray, State, matrix
 from .components import component_axes
 from .inference import Inference, Options, Trace
 from .item_prior import ItemPrior
-from .kernels import Kernel, Matern32
+from .kernels import Kernel, Matern32, correlations
 from .labels import ArrayStore, LabelStore, PairwiseLabels, indices
 from .posterior import Posterior
 from .predictions import (
@@ -291,8 +291,7 @@ class CrowdGPPL:
             return np.asarray((rows[:, None] == np.arange(prior.n_items)).astype(np.float64))
         every = prior.X if X is None else np.vstack((prior.X, X))
         self._check_range(rows, len(every), "item")
-        sizes = np.outer(prior.kernel.diagonal(every[rows]), prior.kernel.diagonal(prior.X))
-        return np.asarray(prior.kernel(every[rows], prior.X) / np.sqrt(np.maximum(sizes, 1e-300)))
+        return correlations(prior.kernel, every[rows], prior.X)
 
     def predict_proba(
         self, u: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, X_items: npt.ArrayLike | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import bdtr
@@ -187,26 +188,43 @@ def prior_weights(post: Posterior, users: IntArray, weights_new: FloatArray | No
     return np.asarray(np.vstack((known, new))[users])
 
 
-def probability(post: Posterior, mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+class UtilityScale(Protocol):
+    """How utilities become answers: differences below `margin` are ties, and the log of the scale has `scale_sd`."""
+
+    @property
+    def margin(self) -> float: ...
+
+    @property
+    def scale_sd(self) -> float: ...
+
+
+def probability(scale: UtilityScale, mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
     """P(a) + P(tie) / 2 where z has this mean and variance; the common scale of all utilities is integrated out."""
-    factors = np.exp(post.scale_sd * SCALE_POINTS)[:, None]
+    factors = np.exp(scale.scale_sd * SCALE_POINTS)[:, None]
     spread = np.sqrt(noise + factors**2 * variance)
-    return np.asarray(SCALE_WEIGHTS @ preference_probability(factors * mean, spread, post.margin))
+    return np.asarray(SCALE_WEIGHTS @ preference_probability(factors * mean, spread, scale.margin))
 
 
 def consensus_probability(post: Posterior, a: IntArray, b: IntArray, kind: str, n_workers: int) -> FloatArray:
     """P(a) + P(tie) / 2 by a typical worker, by the mean utility of n new workers, or by their majority."""
     mean, variance = post.t[a] - post.t[b], contrast_variance(post.S_t, a, b)
     taste = contrast_variance(post.A, a, b) if post.personal else np.zeros(len(a))
+    return crowd_probability(post, mean, variance, taste, kind, n_workers)
+
+
+def crowd_probability(
+    scale: UtilityScale, mean: FloatArray, variance: FloatArray, taste: FloatArray, kind: str, n_workers: int
+) -> FloatArray:
+    """`consensus_probability` of pairs with these moments of the consensus and this variance of tastes."""
     if kind == "typical":
-        return probability(post, mean, variance)
+        return probability(scale, mean, variance)
     if kind == "mean":
-        return probability(post, mean, variance + taste / n_workers, 1.0 / n_workers)
+        return probability(scale, mean, variance + taste / n_workers, 1.0 / n_workers)
     if kind == "majority":
         z = mean[:, None] + np.sqrt(variance)[:, None] * POINTS
         chances = [
-            majority(preference_probability(c * z, np.sqrt(1.0 + c**2 * taste)[:, None], post.margin), n_workers)
-            for c in np.exp(post.scale_sd * SCALE_POINTS)
+            majority(preference_probability(c * z, np.sqrt(1.0 + c**2 * taste)[:, None], scale.margin), n_workers)
+            for c in np.exp(scale.scale_sd * SCALE_POINTS)
         ]
         return np.asarray(np.tensordot(SCALE_WEIGHTS, chances, axes=1) @ POINT_WEIGHTS)
     raise ValueError(f"kind must be 'mean', 'typical' or 'majority', not {kind!r}.")

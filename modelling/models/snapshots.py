@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from modelling.engines import PAPER_SVI
+
 FIRST_WITH_95_PERCENT = [0, 7, 0]  # the first code version with 95% rank intervals
 
 
@@ -63,6 +65,11 @@ class ModelSnapshot(models.Model):
         """Whether the rank intervals are 90% intervals, as they were before code version 0.7.0."""
         numbers = [int(part) if part.isdigit() else 0 for part in self.code_version.split(".")]
         return numbers < FIRST_WITH_95_PERCENT
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the paper's own algorithm fitted this version."""
+        return bool(self.settings.get("engine") == PAPER_SVI)
 
 
 class SnapshotArrays(models.Model):

@@ -1,4 +1,4 @@
-"""One fit of crowdGPPL: settings and inputs in, a fitted estimator out. No rows are written and no clock is read."""
+"""One fit of a study's model: settings and inputs in, a fitted estimator out. Writes no rows and reads no clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelling.crowdgppl import CrowdGPPL, Executor, LabelStore, PairwiseLabels, WeightedSum
+from modelling.engines import PAPER_SVI, Engine, PaperSVIEngine
 from modelling.training.executors import get_executor
 from modelling.training.features.sentences import INSTALL, has_sentence_vectors
 from modelling.training.features.text import TextFeatures
 from modelling.training.features.traits import TraitFeatures
 from modelling.training.inputs import Inputs, InputSummary
-from modelling.training.settings import SENTENCES, InvalidSettings, ModelSettings, item_kernel
+from modelling.training.settings import NONE, SENTENCES, InvalidSettings, ModelSettings, item_kernel
 
 Progress = Callable[..., None]  # stage, iteration, largest number of iterations, change, processes
 BATCH_LABELS, LARGEST_BATCH_LABELS = 40_000, 200_000  # studies with more labels are fitted in mini-batches
+MAX_INDEPENDENT_ITEMS = 500  # in the published algorithm, which then has no inducing points
 BATCHES = 25  # mini-batches grow with a study from this number on, so that they can be shared among machines
 
 
@@ -55,6 +57,20 @@ def build_trait_features(inputs: InputSummary, settings: ModelSettings) -> Trait
     return TraitFeatures().fit([worker.traits for worker in inputs.workers] if settings.traits else [])
 
 
+def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
+    """Whether the engine cannot fit so many items with the settings' similarity."""
+    return settings.engine == PAPER_SVI and settings.kernel == NONE and n_items > MAX_INDEPENDENT_ITEMS
+
+
+def check_size(inputs: InputSummary, settings: ModelSettings) -> None:
+    """Raise InvalidSettings if the study is too large for its engine."""
+    if has_too_many_items(len(inputs.items), settings):
+        raise InvalidSettings(
+            f"The published algorithm can fit at most {MAX_INDEPENDENT_ITEMS} items without item similarity; this "
+            f"study has {len(inputs.items):,}. Choose an item similarity or the engine crowdGPPL in the model settings."
+        )
+
+
 def numeric_columns(inputs: InputSummary) -> np.ndarray | None:
     """The researcher's numeric columns that all items have."""
     names = set.intersection(*(set(item.features) for item in inputs.items)) if inputs.items else set()
@@ -69,21 +85,30 @@ def build_estimator(
     progress: Progress | None = None,
     n_labels: int = 0,
     executor: Executor | None = None,
-) -> CrowdGPPL:
+) -> Engine:
     """An unfitted estimator with the project's settings, for a fit to about `n_labels` labels."""
-    model = CrowdGPPL(
-        n_components=settings.n_components,
-        item_kernel=kernel,
-        batch_labels=min(max(BATCH_LABELS, n_labels // BATCHES), LARGEST_BATCH_LABELS),
-        reliability=settings.reliability,
-        random_state=settings.seed,
-        executor=executor,
-    )
+    model: Engine
+    if settings.engine == PAPER_SVI:
+        model = PaperSVIEngine(n_components=settings.n_components, item_kernel=kernel, random_state=settings.seed)
+    else:
+        model = CrowdGPPL(
+            n_components=settings.n_components,
+            item_kernel=kernel,
+            batch_labels=largest_batch(n_labels),
+            reliability=settings.reliability,
+            random_state=settings.seed,
+            executor=executor,
+        )
     report_iterations(model, progress)
     return model
 
 
-def report_iterations(model: CrowdGPPL, progress: Progress | None, stage: str = "fit") -> None:
+def largest_batch(n_labels: int) -> int:
+    """The number of labels in a mini-batch of a study with this many."""
+    return min(max(BATCH_LABELS, n_labels // BATCHES), LARGEST_BATCH_LABELS)
+
+
+def report_iterations(model: Engine, progress: Progress | None, stage: str = "fit") -> None:
     """Report each iteration of the model's fits and updates to `progress`."""
     if progress is None:
         model.progress = None
@@ -98,7 +123,7 @@ def fit(
     settings: ModelSettings,
     progress: Progress | None = None,
     labels: PairwiseLabels | LabelStore | None = None,
-) -> tuple[CrowdGPPL, TextFeatures, TraitFeatures]:
+) -> tuple[Engine, TextFeatures, TraitFeatures]:
     """Fit from scratch; return the estimator and the features of texts and workers.
 
     `labels` may be in memory or in a store; by default they are those of the inputs.
@@ -108,6 +133,7 @@ def fit(
     if labels is None:
         raise ValueError("There are no labels to learn from.")
     items, traits = build_item_features(inputs, settings), build_trait_features(inputs, settings)
+    check_size(inputs, settings)
     n_labels = inputs.counts.included
     model = build_estimator(settings, items.kernel, progress, n_labels, get_executor(n_labels))
     X_users = traits.transform([worker.traits for worker in inputs.workers])

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from modelling.crowdgppl import Linear, SquaredExponential, WeightedSum
+from modelling.engines import CROWDGPPL, ENGINES, PAPER_SVI
 from modelling.training.features.item_kernels import default_item_kernel, item_kernels
 
 if TYPE_CHECKING:  # the benchmarks import this module without Django settings
@@ -26,6 +27,8 @@ TEXTS, SENTENCES, NEAR, SURFACE, VECTORS, NUMERIC, NONE = KERNELS = (
     "texts", "sentences", "near texts", "surface", "vectors", "numeric", "none"
 )  # fmt: skip
 
+CHOICES = {"engine": ENGINES, "kernel": KERNELS}
+
 
 class InvalidSettings(ValueError):
     """A setting has an invalid value. The message is shown to researchers."""
@@ -35,6 +38,7 @@ class InvalidSettings(ValueError):
 class ModelSettings:
     """The settings that researchers choose; all other model parameters are learned from the judgements."""
 
+    engine: str = CROWDGPPL
     n_components: int = 20
     kernel: str = TEXTS
     traits: bool = True
@@ -52,7 +56,13 @@ class ModelSettings:
         chosen = {name: value for name, value in values.items() if name in known}
         for name, value in chosen.items():
             _validate(name, value)
-        return cls(**chosen)
+        settings = cls(**chosen)
+        if settings.engine == PAPER_SVI and settings.reliability:
+            raise InvalidSettings(
+                "The engine “paper_svi” does not weight workers by consistency: set “reliability” to false, or choose "
+                "the engine “crowdgppl”."
+            )
+        return settings
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,9 +85,11 @@ def get_valid_settings(project: "Project") -> ModelSettings:
 
 
 def _validate(name: str, value: Any) -> None:
-    if name == "kernel":
-        if value not in KERNELS:
-            raise InvalidSettings(f"The model setting “kernel” must be one of {', '.join(KERNELS)}, not {value!r}.")
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            raise InvalidSettings(
+                f"The model setting “{name}” must be one of {', '.join(CHOICES[name])}, not {value!r}."
+            )
         return
     if name == "scoreboard_methods":
         _validate_methods(value)
@@ -130,6 +142,7 @@ def _block_kernel(blocks: Blocks, name: str) -> WeightedSum:
 # Texts for forms and pages ------------------------------------------------------------------------------------------
 
 LABELS = {
+    "engine": gettext_lazy("engine"),
     "n_components": gettext_lazy("number of components"),
     "kernel": gettext_lazy("item similarity"),
     "traits": gettext_lazy("use questionnaire answers"),
@@ -139,6 +152,12 @@ LABELS = {
     "seed": gettext_lazy("random seed"),
 }
 HELP = {
+    "engine": gettext_lazy(
+        "crowdGPPL is Concord's own inference. The other engine is the algorithm published by Simpson and Gurevych "
+        "(2020): use it to compare with the paper. It gives no worker assessments and no lower bound, does not weight "
+        "workers by consistency, counts a tie as half a win for each text, and shows all components instead of those "
+        "that the judgements support."
+    ),
     "n_components": gettext_lazy(
         "The largest number of components, that is, ways in which workers differ. The model shows as many as the "
         "judgements support; 0 gives one ranking for everyone."
@@ -166,6 +185,10 @@ HELP = {
         "Hold Ctrl or ⌘ to choose several or none."
     ),
     "seed": gettext_lazy("The same judgements, settings and seed give exactly the same ranking."),
+}
+ENGINE_LABELS = {
+    CROWDGPPL: gettext_lazy("crowdGPPL"),
+    PAPER_SVI: gettext_lazy("crowdGPPL as published (stochastic variational inference)"),
 }
 KERNEL_LABELS = {
     TEXTS: gettext_lazy("texts: form, words and meaning"),
@@ -222,8 +245,8 @@ def setting_rows(settings: ModelSettings, previous: ModelSettings = DEFAULTS) ->
 
 
 def format_setting(name: str, value: Any) -> str:
-    if name == "kernel":
-        return str(KERNEL_LABELS[value])
+    if name in CHOICES:
+        return str((ENGINE_LABELS if name == "engine" else KERNEL_LABELS)[value])
     if name == "scoreboard_methods":
         return ", ".join(str(METHOD_LABELS[method]) for method in value) or _("none")
     if isinstance(value, bool):

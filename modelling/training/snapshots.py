@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotation.models import Item, Project
-from modelling.crowdgppl import CrowdGPPL
+from modelling.engines import Engine, restore_engine
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.training.features.text import TextFeatures
 from modelling.training.features.traits import TraitFeatures
@@ -32,7 +32,7 @@ _LOADING = [Lock() for _ in range(16)]
 class FittedModel:
     """An estimator with its features and the primary keys of its items and workers."""
 
-    model: CrowdGPPL
+    model: Engine
     features: TextFeatures
     traits: TraitFeatures
     item_ids: NDArray[np.int64]
@@ -104,7 +104,7 @@ class FittedModel:
                 arrays["worker_ids"], arrays["label_counts"].copy(), arrays["label_digests"].copy(), number
             )
             return cls(
-                model=CrowdGPPL.from_state(select_prefix(arrays, "model."), store),
+                model=restore_engine(select_prefix(arrays, "model."), store),
                 features=TextFeatures.from_state(select_prefix(arrays, "features.")),
                 traits=TraitFeatures.from_state(traits) if traits else TraitFeatures().fit([]),
                 **{name: arrays[name] for name in ITEM_ARRAYS},
@@ -172,7 +172,7 @@ def build_snapshot(
     )
 
 
-def _diagnostics(model: CrowdGPPL) -> dict[str, Any]:
+def _diagnostics(model: Engine) -> dict[str, Any]:
     bounds = [float(bound) for bound in model.lower_bounds_ if np.isfinite(bound)]
     diagnostics = {
         "iterations": int(model.n_iter_),
@@ -228,7 +228,7 @@ def consensus_scores(fitted: FittedModel, seed: int) -> Scores:
 
 
 def ranked_scores(
-    model: CrowdGPPL, items: NDArray[np.int64], rng: np.random.Generator
+    model: Engine, items: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Ranking]:
     """Means and standard deviations relative to the mean of these items, and ranks."""
     mean, cov = model.predict_consensus(items=items, return_cov=True)

@@ -26,7 +26,7 @@ from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
 from modelling.training.executors import get_executor
 from modelling.training.features.sentences import has_sentence_vectors
 from modelling.training.features.text import TextFeatures
-from modelling.training.fit import build_estimator, numeric_columns
+from modelling.training.fit import build_estimator, has_too_many_items, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
 from modelling.training.settings import (
     NEAR,
@@ -199,8 +199,9 @@ def build_candidates(current: ModelSettings, data: SearchData) -> Iterator[Setti
     yield SettingsCandidate(gettext_noop("current settings"), current)
     for kernel, name in KERNEL_NAMES.items():
         has_columns = kernel not in (NUMERIC, SENTENCES) or data.has_block(kernel)
-        if kernel != current.kernel and has_columns:
-            yield SettingsCandidate(name, replace(current, kernel=kernel))
+        candidate = replace(current, kernel=kernel)
+        if kernel != current.kernel and has_columns and not has_too_many_items(len(data.inputs.items), candidate):
+            yield SettingsCandidate(name, candidate)
     for count, name in COMPONENTS.items():
         if count != current.n_components:
             yield SettingsCandidate(name, replace(current, n_components=count))

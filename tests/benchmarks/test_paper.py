@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.paper import __main__ as everything
-from benchmarks.paper import components, report, scalability, sushi, sushi_files
+from benchmarks.paper import components, new_argument, report, scalability, sushi, sushi_files
 from benchmarks.paper.reference import CONVINCINGNESS, SUSHI, paper_row, scaled_kernel
+from benchmarks.paper.ukpconvarg import Corpus
 from modelling.baselines.catalogue import CATALOGUE
+from modelling.crowdgppl import PairwiseLabels
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,26 @@ def test_everything_runs_with_the_data_that_are_there(tmp_path, monkeypatch):
     assert str(tmp_path / "sushi") in started["sushi"]
     assert "--data" not in started["convincingness"]
     assert all("--quick" in argv for argv in started.values())
+
+
+@pytest.fixture
+def corpus():
+    """Two folds of six texts each; longer texts are better, and three workers judge every pair within a fold."""
+    texts = tuple("Because it is so. " * (1 + n % 6) + ("Yes." if n < 6 else "No.") for n in range(12))
+    fold, everyone = np.repeat([0, 1], 6), range(3)
+    rows = [(u, a, b, float(a > b)) for u in everyone for a in range(12) for b in range(12) if a != b]
+    u, a, b, y = (np.array(column) for column in zip(*[row for row in rows if row[1] // 6 == row[2] // 6], strict=True))
+    labels, gold = PairwiseLabels(u=u, a=a, b=b, y=y), np.arange(12.0)
+    return Corpus(texts, fold, np.zeros(2, dtype=int), labels, fold[a], np.zeros((0, 2), dtype=int), gold, {})
+
+
+def test_a_text_of_another_fold_is_scored_as_on_the_page(corpus):
+    fitted = new_argument.fit_other_folds(corpus, 0, {"kernel": "surface"})
+    np.testing.assert_array_equal(fitted.item_ids, np.arange(6, 12))
+    np.testing.assert_array_equal(fitted.centre, np.arange(6))
+    np.testing.assert_array_equal(fitted.item_counts, np.full(6, 30))  # five pairs in both orders by three workers
+    assert fitted.consensus.mean() == pytest.approx(0.0)
+    assert new_argument.tau_of_fold(corpus, 0, {"kernel": "surface"}) > 0.8
 
 
 @pytest.mark.browser

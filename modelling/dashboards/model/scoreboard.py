@@ -7,10 +7,12 @@ import numpy as np
 from django.template.defaultfilters import floatformat  # rounds like the table; number_format truncates
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from annotation.models import Project
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.dashboards.common.shares import Share
+from modelling.engines import CROWDGPPL, PAPER_SVI
 from modelling.models import ScoreboardEntry
 from modelling.training.evaluation.scoreboard import MIN_SCORED, MetricSums, running_totals, scoreboard_totals
 from modelling.training.ranking import Z_95
@@ -25,6 +27,14 @@ OTHER_COLOURS = ("--c4", "--c6", "--c7")  # for methods that the settings add; b
 OTHER_SYMBOLS = ("cross", "star", "triangle-up", "triangle-down", "hexagon", "pentagon")
 LEGEND_BELOW = {"orientation": "h", "y": -0.4, "yanchor": "top"}
 MAX_VERSIONS = 200  # in the figure and its table; the sums still include the versions left out
+AS_PUBLISHED = {
+    "personal": gettext_lazy("crowdGPPL as published, each worker's own preferences"),
+    "consensus": gettext_lazy("crowdGPPL as published, the consensus"),
+}
+SEVERAL_ENGINES = {
+    "personal": gettext_lazy("this study's engines, each worker's own preferences"),
+    "consensus": gettext_lazy("this study's engines, the consensus"),
+}
 Versions = list[tuple[int, dict[str, MetricSums]]]  # each version's number with the sums up to it
 
 
@@ -54,9 +64,10 @@ def scoreboard(project: Project, upto: int) -> Scoreboard | None:
     if not sums:
         return None
     losses = {method: each.log_loss / each.labels for method, each in sums.items()}
-    best = min(losses.values())
-    rows = [_row(method, sums[method], losses[method] == best) for method in sorted(losses, key=lambda m: losses[m])]
-    figures = [losses_figure(versions), calibration_figure(sums)]
+    best, names = min(losses.values()), method_names(project, upto, sums)
+    ordered = sorted(losses, key=lambda method: losses[method])
+    rows = [_row(names[method], sums[method], losses[method] == best) for method in ordered]
+    figures = [losses_figure(versions, names), calibration_figure(sums, names)]
     return Scoreboard(_summary(sums, losses, versions), rows, figures)
 
 
@@ -73,8 +84,17 @@ def accuracy_summary(project: Project, upto: int) -> str:
     ) % {"n": number_format(both[0].decided, force_grouping=True), "own": own, "crowd": crowd}
 
 
+def method_names(project: Project, upto: int, methods: Iterable[str]) -> dict[str, str]:
+    """The names of these methods on pages; those of the study's own model depend on its engines up to this version."""
+    scored = ScoreboardEntry.objects.filter(snapshot__project=project, snapshot__number__lte=upto)
+    found = scored.order_by().values_list("snapshot__parent__settings__engine", flat=True).distinct()
+    engines = {engine or CROWDGPPL for engine in found}  # earlier releases had one engine
+    own = {CROWDGPPL: {}, PAPER_SVI: AS_PUBLISHED}[engines.pop()] if len(engines) == 1 else SEVERAL_ENGINES
+    return {method: str(own[method]) if method in own else method_label(method) for method in methods}
+
+
 def method_label(method: str) -> str:
-    """The name of a method on pages."""
+    """The name of a method in a study whose engine is crowdGPPL."""
     return str(Method(method).label if method in Method.values else METHOD_LABELS.get(method, method))
 
 
@@ -90,11 +110,9 @@ def _nonempty(sums: dict[str, MetricSums]) -> dict[str, MetricSums]:
     return {method: each for method, each in sums.items() if each.labels}
 
 
-def _row(method: str, sums: MetricSums, best: bool) -> MethodScore:
+def _row(name: str, sums: MetricSums, best: bool) -> MethodScore:
     right = None if sums.accuracy is None else 100 * sums.accuracy
-    return MethodScore(
-        method_label(method), sums.labels, right, sums.log_loss / sums.labels, sums.brier / sums.labels, best
-    )
+    return MethodScore(name, sums.labels, right, sums.log_loss / sums.labels, sums.brier / sums.labels, best)
 
 
 def _summary(sums: dict[str, MetricSums], losses: dict[str, float], versions: Versions) -> str:
@@ -155,7 +173,7 @@ def _log_loss_gain(versions: Versions, rival: str) -> tuple[float, float | None]
     return gain, float(np.sqrt(size / (size - 1) * np.square(residual).sum()) / total)
 
 
-def losses_figure(versions: Versions) -> Figure:
+def losses_figure(versions: Versions, names: dict[str, str]) -> Figure:
     """Each method's mean log loss over all judgements up to each version."""
     kept_indices = np.unique(np.linspace(0, len(versions) - 1, min(MAX_VERSIONS, len(versions))).astype(int))
     kept = [versions[index] for index in kept_indices]
@@ -166,24 +184,24 @@ def losses_figure(versions: Versions) -> Figure:
             "mode": "lines" if len(kept) > 1 else "markers",
             "x": [number for number, _sums in kept],
             "y": [_mean_loss(sums[method]) for _number, sums in kept],
-            "name": method_label(method),
+            "name": names[method],
             **_drawn(method),
         }
         for method in methods
     ]
     layout = {"xaxis": axis(_("Version"), type="category"), "yaxis": axis(_("Mean log loss")), "legend": LEGEND_BELOW}
     table = FigureTable(
-        [_("Version"), *(method_label(method) for method in methods)],
+        [_("Version"), *(names[method] for method in methods)],
         [[number, *(_mean_loss(sums[method]) for method in methods)] for number, sums in kept],
     )
     description = _("Mean log loss per judgement up to version %(number)d: %(losses)s. Smaller is better.") % {
         "number": kept[-1][0],
-        "losses": ", ".join(f"{method_label(method)} {_mean_loss(kept[-1][1][method])}" for method in methods),
+        "losses": ", ".join(f"{names[method]} {_mean_loss(kept[-1][1][method])}" for method in methods),
     }
     return Figure("losses", _("Log loss by version"), description, traces, layout, 360, table)
 
 
-def calibration_figure(sums: dict[str, MetricSums]) -> Figure:
+def calibration_figure(sums: dict[str, MetricSums], names: dict[str, str]) -> Figure:
     """Observed frequency against predicted probability in ten bins, for every method."""
     methods = _methods(sums)
     diagonal = {
@@ -195,11 +213,10 @@ def calibration_figure(sums: dict[str, MetricSums]) -> Figure:
         "line": {"color": "--edge", "dash": "dash", "width": 1},
         "hoverinfo": "skip",
     }
-    rows = [[method_label(method), *row] for method in methods for row in _bins(sums[method])]
+    rows = [[names[method], *row] for method in methods for row in _bins(sums[method])]
     description = _("Observed frequency against predicted probability. Mean difference: %(gaps)s.") % {
         "gaps": ", ".join(
-            _("%(method)s %(gap).1f points")
-            % {"method": method_label(method), "gap": 100 * calibration_gap(sums[method])}
+            _("%(method)s %(gap).1f points") % {"method": names[method], "gap": 100 * calibration_gap(sums[method])}
             for method in methods
         )
     }
@@ -209,7 +226,7 @@ def calibration_figure(sums: dict[str, MetricSums]) -> Figure:
         "legend": LEGEND_BELOW,
     }
     table = FigureTable([_("Method"), _("Predicted probability"), _("Observed frequency"), _("Judgements")], rows)
-    traces = [diagonal, *(_curve(method, sums[method]) for method in methods)]
+    traces = [diagonal, *(_curve(method, names[method], sums[method]) for method in methods)]
     return Figure("calibration", _("Calibration"), description, traces, layout, 360, table)
 
 
@@ -240,7 +257,7 @@ def _bins(sums: MetricSums) -> Iterable[list[float]]:
             yield [*rounded((predicted / labels, observed / labels)), labels]
 
 
-def _curve(method: str, sums: MetricSums) -> Trace:
+def _curve(method: str, name: str, sums: MetricSums) -> Trace:
     predicted, observed, labels = zip(*_bins(sums), strict=True)
     return {
         "type": "scatter",
@@ -248,6 +265,6 @@ def _curve(method: str, sums: MetricSums) -> Trace:
         "x": list(predicted),
         "y": list(observed),
         "text": [_("%(n)d judgements") % {"n": n} for n in labels],
-        "name": method_label(method),
+        "name": name,
         **_drawn(method, size=7),
     }

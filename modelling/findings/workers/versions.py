@@ -26,10 +26,11 @@ ROWS_PER_INSERT = 200
 def assess_version(snapshot: ModelSnapshot, fitted: FittedModel) -> int:
     """Write the assessments of a version that was fitted from scratch; return their number.
 
-    A step changes little for most workers, so its version uses the assessments of an earlier one. A failure is logged,
-    writes nothing and does not affect the version.
+    A step changes little for most workers, so its version uses the assessments of an earlier one. The published
+    algorithm has no posterior without one worker, so its versions have none. A failure is logged, writes nothing and
+    does not affect the version.
     """
-    if snapshot.kind != ModelSnapshot.Kind.REFIT or snapshot.included > MAX_JUDGEMENTS:
+    if snapshot.kind != ModelSnapshot.Kind.REFIT or snapshot.included > MAX_JUDGEMENTS or snapshot.as_published:
         return 0
     try:
         rows = [build_row(snapshot, fitted, facts) for facts in assess_workers(*read_study(snapshot, fitted))]
@@ -97,5 +98,8 @@ def get_assessment(worker: Worker, snapshot: ModelSnapshot) -> WorkerAssessment 
 
 
 def _until(snapshot: ModelSnapshot) -> Any:
+    """The assessments of this and earlier versions; those of another engine do not describe a version."""
     rows = WorkerAssessment.objects.filter(snapshot__project=snapshot.project_id)
+    if snapshot.as_published:
+        return rows.none()
     return rows.filter(snapshot__number__lte=snapshot.number).select_related("snapshot")

@@ -15,7 +15,6 @@ from modelling.training.evaluation.held_out import (
     METRICS,
     MIN_CLUSTERS,
     REFERENCE,
-    TITLES,
     Estimate,
     NotEnoughJudgements,
     Scheme,
@@ -23,6 +22,7 @@ from modelling.training.evaluation.held_out import (
     evaluate,
     lacking_features,
     leave_out,
+    method_titles,
     predict_then_learn,
 )
 from modelling.training.evaluation.rivals import RIVALS, choose_rivals
@@ -110,7 +110,7 @@ class Command(ConcordCommand):
             "seconds": round(time.monotonic() - began, 1),
         }
         summary = "{judgements:,} judgements of {items:,} items by {workers:,} workers, up to event {as_of_seq:,}."
-        tables = [line for outcome in outcomes for line in table(outcome)]
+        tables = [line for outcome in outcomes for line in table(outcome, method_titles(settings))]
         if left_out:
             titles = ", ".join(method.title for method in left_out)
             tables.append(f"  Left out, because the settings declare items independent: {titles}.")
@@ -143,7 +143,7 @@ def scheme_result(outcome: SchemeResult) -> dict[str, Any]:
     return {**asdict(outcome), "words": outcome.description, "foretold": outcome.predicted}
 
 
-def table(outcome: SchemeResult) -> Iterator[str]:
+def table(outcome: SchemeResult, titles: dict[str, str]) -> Iterator[str]:
     """Format one line per method, then the reference minus each other method."""
     yield ""
     yield f"{outcome.scheme}: {outcome.predicted:,} judgements predicted in {outcome.splits} parts"
@@ -152,14 +152,14 @@ def table(outcome: SchemeResult) -> Iterator[str]:
     yield line("", [*HEADINGS, "calibration error", "CPU seconds"])
     for method, result in outcome.methods.items():
         cells = [with_interval(result.metrics[metric]) for metric in METRICS]
-        yield line(TITLES[method], [*cells, f"{result.calibration_error:.3f}", f"{result.cpu_seconds:,.1f}"])
+        yield line(titles[method], [*cells, f"{result.calibration_error:.3f}", f"{result.cpu_seconds:,.1f}"])
     yield ""
-    yield f"  {TITLES[REFERENCE]} minus the other; below 0 is better for log loss and Brier"
+    yield f"  {titles[REFERENCE]} minus the other; below 0 is better for log loss and Brier"
     yield line("", [*HEADINGS, "personal is"])
     for method, result in outcome.methods.items():
         if method != REFERENCE:
             cells = [with_interval(result.reference_minus_this[metric], "+") for metric in METRICS]
-            yield line(TITLES[method], [*cells, result.verdict])
+            yield line(titles[method], [*cells, result.verdict])
     yield ""
     yield f"  In brackets: 95% intervals, with {outcome.clusters:,} {outcome.clustered_by} as independent clusters."
     yield f"  Better or worse: the interval of the log loss excludes 0, with at least {MIN_CLUSTERS} clusters."

@@ -23,7 +23,13 @@ from modelling.crowdgppl import PairwiseLabels
 from modelling.training.evaluation.rivals import RIVALS
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics, sum_metrics
 from modelling.training.executors import get_executor
-from modelling.training.fit import ItemFeatures, build_estimator, build_item_features, build_trait_features
+from modelling.training.fit import (
+    ItemFeatures,
+    build_estimator,
+    build_item_features,
+    build_trait_features,
+    check_size,
+)
 from modelling.training.inputs import Inputs
 from modelling.training.settings import NONE, ModelSettings
 
@@ -31,7 +37,8 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 ReportProgress = Callable[[str, float, str], None]  # scheme, share done, detail
 
-REFERENCE = "personal"  # crowdGPPL for each worker; the other methods are compared with it
+REFERENCE = "personal"  # the project's model for each worker; the other methods are compared with it
+STUDY_MODEL = "study model"  # the project's own engine
 TITLES = {"personal": "crowdGPPL, personal", "consensus": "crowdGPPL, consensus"} | {
     name: method.title for name, method in (CATALOGUE | RIVALS).items() if name != "crowdgppl"
 }
@@ -178,7 +185,8 @@ class EvaluationData:
         return model.fit(train, X_items=X_items, X_users=X_users, n_items=self.n_items, n_users=self.n_users)
 
 
-def predict_crowdgppl(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
+def predict_study_model(data: EvaluationData, train: PairwiseLabels, test: PairwiseLabels) -> dict[str, Floats]:
+    """Fit the project's engine with its settings; predict the test labels for each worker and by the consensus."""
     estimator = build_estimator(data.settings, data.items.kernel)
     model = data.fit(estimator, train, data.items.kernel_inputs, data.X_users)
     return {
@@ -252,8 +260,8 @@ class FitOutcome:
 def run_task(task: FitTask, data: EvaluationData) -> FitOutcome:
     """Fit one method and predict the test labels."""
     began = time.process_time()
-    if task.method == "crowdgppl":
-        probabilities = predict_crowdgppl(data, task.train, task.test)
+    if task.method == STUDY_MODEL:
+        probabilities = predict_study_model(data, task.train, task.test)
     else:
         probabilities = predict_other((CATALOGUE | RIVALS)[task.method], data, task.train, task.test)
     return FitOutcome(probabilities, time.process_time() - began)
@@ -336,6 +344,17 @@ def compare(
     return results
 
 
+def engine_title(settings: ModelSettings) -> str:
+    """The name of the project's engine in tables."""
+    return CATALOGUE[settings.engine].title
+
+
+def method_titles(settings: ModelSettings) -> dict[str, str]:
+    """The title of every row of a table, by its name in the results."""
+    engine = engine_title(settings)
+    return TITLES | {"personal": f"{engine}, personal", "consensus": f"{engine}, consensus"}
+
+
 def lacking_features(methods: Sequence[Method], settings: ModelSettings) -> list[Method]:
     """The methods that cannot run because the settings declare items independent; linear uses features anyway."""
     return [method for method in methods if method.needs and settings.kernel == NONE and method.name != "linear"]
@@ -348,9 +367,9 @@ def evaluate(
     methods: Sequence[Method],
     report: ReportProgress = lambda scheme, share, detail: None,
 ) -> Iterator[SchemeResult]:
-    """Evaluate crowdGPPL and these methods under each scheme."""
+    """Evaluate the project's own model and these methods under each scheme."""
     executor, labels, data = get_executor(), inputs.labels, _evaluation_data(inputs, settings)
-    titles = {"crowdgppl": "crowdGPPL"} | {method.name: method.title for method in methods}
+    titles = {STUDY_MODEL: engine_title(settings)} | {method.name: method.title for method in methods}
     total, done = sum(len(scheme.splits) for scheme in schemes) * len(titles), 0
     for scheme in schemes:
         p, seconds = dict[str, Floats](), Counter[str]()
@@ -378,6 +397,7 @@ def evaluate(
 
 
 def _evaluation_data(inputs: Inputs, settings: ModelSettings) -> EvaluationData:
+    check_size(inputs, settings)
     traits = build_trait_features(inputs, settings).transform([worker.traits for worker in inputs.workers])
     items = build_item_features(inputs, settings)
     X_users = traits if traits.any() else None

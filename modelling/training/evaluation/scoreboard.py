@@ -22,8 +22,9 @@ from modelling.baselines import BradleyTerry
 from modelling.baselines.bradley_terry import merge_labels
 from modelling.baselines.catalogue import CATALOGUE, Estimator, Method
 from modelling.crowdgppl import CrowdGPPL, NoLabels, PairwiseLabels
+from modelling.engines import Engine
 from modelling.models import ModelSnapshot, ScoreboardEntry
-from modelling.training.fit import Progress, report_iterations
+from modelling.training.fit import Progress, largest_batch, report_iterations
 from modelling.training.inputs import InputDelta
 from modelling.training.snapshots import FittedModel, select_prefix
 from modelling.training.storage.array_store import Arrays
@@ -131,7 +132,7 @@ class BaselineModels:
     @classmethod
     def fit_for(
         cls,
-        model: CrowdGPPL,
+        model: Engine,
         labels: PairwiseLabels | DatabaseStore,
         progress: Progress | None = None,
         others: Sequence[str] = (),
@@ -164,7 +165,7 @@ class BaselineModels:
         return {f"{model}.{name}": array for model, state in states.items() for name, array in state.items()}
 
 
-def fit_other(method: Method, model: CrowdGPPL, labels: PairwiseLabels, progress: Progress | None) -> Estimator | None:
+def fit_other(method: Method, model: Engine, labels: PairwiseLabels, progress: Progress | None) -> Estimator | None:
     """Fit a method with this model's features, kernel and seed; None if features it needs are missing or it fails."""
     if progress is not None:
         progress("compare")
@@ -195,12 +196,13 @@ def predict_other(model: Estimator, labels: PairwiseLabels) -> Floats:
     return p
 
 
-def fit_gppl(model: CrowdGPPL, labels: PairwiseLabels | DatabaseStore, progress: Progress | None) -> CrowdGPPL:
+def fit_gppl(model: Engine, labels: PairwiseLabels | DatabaseStore, progress: Progress | None) -> CrowdGPPL:
     """Fit GPPL with the kernel and seed of this model; it keeps no labels."""
+    n_labels = len(labels) if isinstance(labels, PairwiseLabels) else int(labels.counts.sum())
     gppl = CrowdGPPL(
         n_components=0,
         item_kernel=model.item_kernel,
-        batch_labels=model.batch_labels,
+        batch_labels=largest_batch(n_labels),
         random_state=model.random_state,
         executor=model.executor,
     )

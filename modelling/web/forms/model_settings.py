@@ -10,9 +10,12 @@ from django.utils.translation import gettext as _
 
 from annotation.forms.projects import FieldGroup, describe_range
 from annotation.models import Item, Project
+from modelling.engines import PAPER_SVI
 from modelling.training.features.sentences import INSTALL, has_sentence_vectors
 from modelling.training.settings import (
+    CHOICES,
     DEFAULTS,
+    ENGINE_LABELS,
     HELP,
     KERNEL_LABELS,
     LABELS,
@@ -44,7 +47,7 @@ class ModelSettingsForm(forms.Form):
     def groups(self) -> Iterator[FieldGroup]:
         """The fields, grouped as on the page."""
         groups = [
-            (_("Model"), ["n_components", "kernel"]),
+            (_("Model"), ["engine", "n_components", "kernel"]),
             (_("Workers"), ["traits", "reliability"]),
             (_("Updates"), ["update_batch", "refit_growth", "seed"]),
             (_("Comparison"), ["scoreboard_methods"]),
@@ -66,6 +69,15 @@ class ModelSettingsForm(forms.Form):
             )
         return kernel
 
+    def clean(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        if values.get("engine") == PAPER_SVI and values.get("reliability"):
+            message = _(
+                "The published algorithm does not weight workers. Turn this off or choose the engine crowdGPPL."
+            )
+            self.add_error("reliability", message)
+        return values
+
     @property
     def changes(self) -> dict[str, Any]:
         """For `change_project`: the settings that differ from the defaults, and the update batch."""
@@ -83,10 +95,9 @@ def have_numeric_features(project: Project) -> bool:
 
 def _build_field(name: str) -> forms.Field:
     default = getattr(DEFAULTS, name)
-    if name == "kernel":
-        choices = [
-            (value, _mark_default(label) if value == default else label) for value, label in KERNEL_LABELS.items()
-        ]
+    if name in CHOICES:
+        labels = ENGINE_LABELS if name == "engine" else KERNEL_LABELS
+        choices = [(value, _mark_default(label) if value == default else label) for value, label in labels.items()]
         return forms.ChoiceField(label=LABELS[name], help_text=HELP[name], choices=choices)
     if name == "scoreboard_methods":
         several = forms.SelectMultiple(attrs={"size": len(METHOD_LABELS)})

@@ -8,7 +8,8 @@ from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import PaperSVI
 from modelling.baselines.base import NewRows
 from modelling.baselines.paper_svi import label_noise
-from modelling.baselines.sparse_gp import GammaScale, IndependentGP, InducedGP
+from modelling.baselines.sparse_gp import USER_JITTER, GammaScale, IndependentGP, InducedGP
+from modelling.crowdgppl import Matern32, PairwiseLabels
 
 
 def make_factor(rng, M=4):
@@ -69,6 +70,24 @@ def test_label_noise_has_the_prior_moments(gap, t_scale, vw_scale, n_components)
     p = (1 + 0.5 * total) / (1 + total)
     found = label_noise(np.array([1.0, 0.0]), np.full(2, gap), t_scale, vw_scale, n_components)
     np.testing.assert_allclose(found, p * (1 - p), rtol=0.02)
+
+
+def test_the_noise_of_a_models_labels_follows_all_its_priors():
+    """Second route: sample t, v and w with the scales of the three priors, two items with their own covariance."""
+    rng, n, X = np.random.default_rng(0), 400_000, grid(3)
+    labels = PairwiseLabels(u=np.array([0]), a=np.array([0]), b=np.array([1]), y=np.array([1.0]))
+    model = PaperSVI(n_components=2, t_prior=(2.0, 1.0), v_prior=(1.0, 0.5), w_prior=(1.0, 3.0))
+    model.n_items_, model.n_users_ = 9, 1
+    model._set_up(rng, labels, X, None)
+    root = np.linalg.cholesky(Matern32().fit(X)(X[:2]))
+
+    def difference(variance):
+        return (rng.standard_normal((n, 2)) * np.sqrt(variance)) @ (root[0] - root[1])
+
+    z = difference(0.5) + sum(np.sqrt(3.0) * rng.standard_normal(n) * difference(0.5) for _ in range(2))
+    total = 0.25 / np.var(norm.cdf(z)) - 1
+    p = (1 + 0.5 * total) / (1 + total)
+    assert model._label_noise(labels)[0] == pytest.approx(p * (1 - p), rel=0.02)
 
 
 def test_the_noise_of_a_label_grows_with_the_similarity_of_its_items():
@@ -138,6 +157,33 @@ def test_new_users_follow_their_features_and_far_away_ones_have_the_prior():
     w, w_var = model._user_weights(20, NewRows(users=np.array([[1e4]])))
     np.testing.assert_allclose(w, 0, atol=1e-9)
     np.testing.assert_allclose(w_var, 1 / model.s_w, rtol=1e-6)
+
+
+def test_weights_of_new_users_are_those_of_dense_conditioning():
+    """Second route for eq:omegastar: the conditional GP given w_m ~ N(m, Sigma), from the kernel alone."""
+    rng = np.random.default_rng(8)
+    X_users, x = rng.standard_normal((9, 2)), rng.standard_normal((1, 2))
+    crowd = draw_crowd(rng, n_users=9, n_labels=400, n_components=2, n_items=8, X_users=X_users)
+    model = PaperSVI(n_components=2, n_feature_components=2, n_inducing_users=4, n_iterations=20)
+    model.fit(crowd.labels, X_users=X_users)
+    points = model._inducing_users()
+    L_mm = points.kernel(points.locations) + USER_JITTER * np.eye(4)
+    l_m, l_uu = points.kernel(x, points.locations)[0], points.kernel(x)[0, 0]
+    w, w_var = model._user_weights(9, NewRows(users=x))
+    for c in range(2):
+        gain = np.linalg.solve(L_mm, l_m)
+        assert w[c] == pytest.approx(gain @ model.w_mean[c])
+        prior = (l_uu - gain @ l_m) / model.s_w[c]
+        assert w_var[c] == pytest.approx(prior + gain @ model.w_cov[c] @ gain)
+
+
+def test_components_are_in_the_order_of_their_variances():
+    crowd = draw_crowd(np.random.default_rng(9), n_users=6, n_labels=300, n_components=2, X_items=grid(3))
+    model = PaperSVI(n_components=4, n_iterations=20).fit(crowd.labels, X_items=crowd.X_items)
+    order = np.argsort(-1.0 / (model.s[1:] * model.s_w))
+    np.testing.assert_allclose(model.component_variances_, (1.0 / (model.s[1:] * model.s_w))[order])
+    A = model._projection(np.arange(9), NewRows())[0]
+    np.testing.assert_allclose(model.item_components_, (model.V / np.sqrt(model.s_w)[:, None])[order] @ A.T)
 
 
 def test_predictions_of_labels_match_the_dense_covariance_of_each_user():
