@@ -59,8 +59,9 @@ def field_label(name: str) -> str:
 
 
 def format_value(name: str, value: Any) -> str:
-    if name == "pairs":
-        return str(dict(Project.Pairs.choices).get(value, value))
+    if name in ("pairs", "suggestions"):
+        choices = cast(Field, Project._meta.get_field(name)).flatchoices
+        return str(dict(choices).get(value, value))
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if name == "gold_consequence":
