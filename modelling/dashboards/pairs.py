@@ -124,6 +124,8 @@ def matrix_figure(items: list[Item], p: NDArray[np.float64]) -> Figure:
         "z": cells,
         "zmin": 0,
         "zmax": 1,
+        "xgap": 1,  # without gaps, plotly sets an inline style that the content security policy blocks
+        "ygap": 1,
         "colorscale": [[0, "--c2"], [0.5, "--surface"], [1, "--c1"]],
         "hovertemplate": "%{y} / %{x}: %{z:.0%}<extra></extra>",
         "colorbar": {"tickformat": ".0%", "thickness": 12, "outlinewidth": 0},

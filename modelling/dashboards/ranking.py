@@ -168,12 +168,13 @@ def ranking_page(
     for item in items.values():
         item.project = project  # avoids a query per row
     scale, shown = _interval_scale(entries), list(page)
-    above = order_probabilities(snapshot, shown) if query.order == "rank" else [None] * len(shown)
+    following = listed[page.end_index() : page.end_index() + 1]  # the first item of the next page
+    above = order_probabilities(snapshot, [*shown, *following]) if query.order == "rank" else [None] * len(shown)
     rows = [
         RankingRow(
             each, items[each.item_id], scale.interval(each.mean, each.sd), probability, arm_votes.of(each.item_id)
         )
-        for each, probability in zip(shown, above, strict=True)
+        for each, probability in zip(shown, above[: len(shown)], strict=True)
     ]
     return RankingPage(
         query=query,

@@ -7,17 +7,18 @@ from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtri
 
 from annotation.models import Item
 from modelling.findings.bridging import Bridging, TasteGroup, find_bridging, taste_groups
-from modelling.findings.claims import Claims, simultaneous_claims
+from modelling.findings.claims import LEVEL, Claims, simultaneous_claims
 from modelling.models import ModelSnapshot
 from modelling.planning.groups import PairGroup, pair_groups
 from modelling.planning.policy import Mask
-from modelling.planning.posterior import OrderPosterior
+from modelling.planning.posterior import OrderPosterior, contrasts
 from modelling.training.components.axes import load_component_axes
 from modelling.training.inputs import get_read_point
-from modelling.training.snapshots import load_fitted_model
+from modelling.training.snapshots import FittedModel, load_fitted_model
 from modelling.training.votes import Votes, get_votes
 
 MAX_ITEMS = 1500  # in a group; larger groups have no claims
@@ -85,7 +86,8 @@ def _cached_claims(snapshot: ModelSnapshot, created_at: datetime, inputs_revisio
             groups.append(group.take(np.argsort(-fitted.consensus[group.at], kind="stable")))
     posteriors = [group.posterior(fitted) for group in groups]
     rng = np.random.default_rng([snapshot.seed, 3])
-    claims = simultaneous_claims(posteriors, [_linked(votes, group) for group in groups], rng)
+    allowed = [_linked(votes, group) & _supported(fitted, group) for group in groups]
+    claims = simultaneous_claims(posteriors, allowed, rng)
     return [GroupClaims(*row) for row in zip(groups, posteriors, claims, strict=True)]
 
 
@@ -117,3 +119,12 @@ def _linked(votes: Votes, group: PairGroup) -> Mask:
     """The pairs linked by chains of judgements; nothing is claimed about other pairs, which only the texts relate."""
     parts = np.array([votes.of(pk).part or -1 for pk in group.ids.tolist()])
     return np.asarray((parts[:, None] == parts[None, :]) & (parts[:, None] > 0))
+
+
+def _supported(fitted: FittedModel, group: PairGroup) -> Mask:
+    """The pairs whose order is probable even if the common scale of the scores is uncertain.
+
+    Claims are computed given that scale. After very few judgements its sign is as uncertain as the order.
+    """
+    mean, cov = fitted.model.predict_consensus(items=group.at, return_cov=True)
+    return np.asarray(mean[:, None] - mean[None, :] > ndtri(LEVEL) * np.sqrt(np.maximum(contrasts(cov), 0.0)))

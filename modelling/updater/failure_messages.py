@@ -69,11 +69,16 @@ def memory_limit() -> int:
     return machine if limit == resource.RLIM_INFINITY else min(limit, machine)
 
 
-def translate_message(message: str) -> str:
-    """Translate a stored message into the reader's language, keeping the number it may contain."""
+def translate_message(message: str, *, has_version: bool = True) -> str:
+    """Translate a stored message into the reader's language, keeping the number it may contain.
+
+    Before the first version, the sentence about the last good one is left out.
+    """
     if found := OUT_OF_MEMORY_PATTERN.fullmatch(message):
-        return gettext(OUT_OF_MEMORY) % {"most": found[1]}
-    return gettext(message) if message else ""
+        translated = gettext(OUT_OF_MEMORY) % {"most": found[1]}
+    else:
+        translated = gettext(message) if message else ""
+    return translated if has_version else translated.removesuffix(gettext(LAST_GOOD)).rstrip()
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -49,6 +49,14 @@ def browser_type_launch_args() -> dict[str, Any]:
     return {"executable_path": CHROMIUM, "args": FLAGS}
 
 
+@pytest.fixture(autouse=True)
+def _close_contexts(browser: Browser) -> Iterator[None]:
+    """Close what a test opened: each context left open keeps a renderer process until the end of the run."""
+    yield
+    for context in browser.contexts:
+        context.close()
+
+
 @pytest.fixture
 def served(transactional_db: None) -> Iterator[str]:
     """The URL of a running Concord on the test's own database."""

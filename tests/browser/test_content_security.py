@@ -21,6 +21,7 @@ FIGURES = [
     "ranking/",
     "components/",
     "workers/",
+    "pairs/",
     "model/",
     "model/versions/1/",
     "new-argument/?text=Evidence",

@@ -123,7 +123,12 @@ class Freshness:
         lines = []
         if self.snapshot:
             numbers = {"number": self.snapshot.number, "included": _format_count(self.snapshot.included)}
-            lines.append(_("Version %(number)d, from %(included)s judgements.") % numbers)
+            line = ngettext(
+                "Version %(number)d, from %(included)s judgement.",
+                "Version %(number)d, from %(included)s judgements.",
+                self.snapshot.included,
+            )
+            lines.append(line % numbers)
         if update_line := self._update_line():
             lines.append(update_line)
         return lines + ([] if self.pinned else self._retracted_lines())
@@ -215,7 +220,7 @@ def get_freshness(project: Project) -> Freshness:
         behind=behind,
         retracted=retracted,
         condition=state.condition,
-        message=translate_message(state.message),
+        message=translate_message(state.message, has_version=state.current is not None),
         progress=FitProgress.parse(state.progress),
         status_hash=status_hash(state, [job for job in jobs if job]),
         last_change=last_change,

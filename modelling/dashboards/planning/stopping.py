@@ -18,6 +18,7 @@ from modelling.training.votes import get_votes
 
 MAX_VERSIONS = 200  # on the curve, the newest ones
 STABLE_VERSIONS = 20  # earlier versions compared with the shown one
+CLEAR_CUT = 0.5  # probability from which another number of top items is worth a sentence
 ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, multiple to round to)
 
 
@@ -38,6 +39,7 @@ class Stability:
     versions: int
     since: int
     judgements: int
+    is_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,17 @@ class StoppingPage:
     def other_cut(self) -> str:
         """A sentence about a number of top items that is more certain; empty if there is none."""
         best = self.found.best_cut
-        if best is None or self.reached:
+        if best is None or self.reached or self.found.best_probability < CLEAR_CUT:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
         return _("The top %(k)d would be a clearer cut-off: it is correct with a probability of %(p)s %%.") % facts
 
     @property
     def stability_line(self) -> str:
+        if self.stability.is_first:
+            return ""
         if self.stability.versions < 2:
-            return _("The previous version had a different top %(k)d, or there is no previous version.") % {
-                "k": self.found.top_k
-            }
+            return _("The previous version had a different top %(k)d.") % {"k": self.found.top_k}
         facts = {
             "k": self.found.top_k,
             "since": self.stability.since,
@@ -144,11 +146,12 @@ def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
     top = top_items(snapshot.pk, found)
     versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lt=snapshot.number)
     run, since, included = 1, snapshot.number, snapshot.included
-    for pk, number, count in versions.order_by("-number").values_list("pk", "number", "included")[:STABLE_VERSIONS]:
+    earlier = list(versions.order_by("-number").values_list("pk", "number", "included")[:STABLE_VERSIONS])
+    for pk, number, count in earlier:
         if top_items(pk, found) != top:
             break
         run, since, included = run + 1, number, count
-    return Stability(run, since, snapshot.included - included)
+    return Stability(run, since, snapshot.included - included, is_first=not earlier)
 
 
 def top_items(version: int, found: Assessment) -> set[int]:

@@ -20,6 +20,7 @@ from .answers import Answers, centre
 from .estimates import Z_95, Estimate
 
 RIDGE = 0.1  # prior precision: keeps the scores of items that won or lost every time finite
+NO_SPREAD = 1e-9  # variance of scores that are equal but for rounding, as with ties only
 MAX_PART = 2000  # items in a part of the graph; larger information matrices are not inverted
 
 
@@ -100,7 +101,7 @@ def reliability_estimate(scores: FloatArray, error: float, parts: IntArray) -> E
     """
     freedom = len(parts) - len(np.unique(parts))
     variance = float((scores**2).sum()) / max(freedom, 1)
-    if freedom < 1 or not variance > 0:
+    if freedom < 1 or not variance > NO_SPREAD:
         return None
     ratio = error / variance
     high, low = (1.0 - ratio * float(chi2.ppf(q, freedom)) / freedom for q in (0.025, 0.975))

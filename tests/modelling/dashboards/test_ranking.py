@@ -32,6 +32,15 @@ def test_the_probability_of_an_order_uses_the_joint_posterior(snapshot: ModelSna
     assert page.rows[-1].above_next is None
 
 
+def test_the_last_row_of_a_page_is_compared_with_the_first_of_the_next(
+    snapshot: ModelSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [row.above_next for row in ranking_page(snapshot, RankingQuery(part=MERGED)).rows]
+    monkeypatch.setattr(ranking, "PER_PAGE", 3)
+    pages = [ranking_page(snapshot, RankingQuery(part=MERGED, page=str(n))).rows for n in (1, 2, 3)]
+    assert [row.above_next for rows in pages for row in rows][:-1] == pytest.approx(whole[:-1])
+
+
 @pytest.mark.parametrize(("labelled", "scores", "ranks"), [(40, "x", "y"), (0, "y", "x")])
 def test_figures_have_the_numbers_of_the_table(
     snapshot: ModelSnapshot, labelled: int, scores: str, ranks: str, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,8 @@ from modelling.findings.claims import claims_of, critical_value, simultaneous_cl
 from modelling.findings.versions import GroupFindings, get_findings
 from modelling.models import ModelSnapshot
 from modelling.planning.posterior import OrderPosterior
+from modelling.updater.update import update_one
+from tests.modelling.samples.two_camps import make_study
 from tests.modelling.samples.two_camps import snapshot as snapshot
 
 N = 10
@@ -135,6 +137,16 @@ def test_page_and_file_have_the_same_claims(
     text = log_in(owner).get("/projects/pets/claims/").text
     assert "holds together with 95 % probability" in text
     assert "Bridging items" in text
+
+
+@pytest.mark.django_db
+def test_one_answer_supports_no_claim(project: Project) -> None:
+    make_study(project, n_items=5, n_workers=1, n_labels=1)
+    version = update_one("test")
+    assert version is not None
+    (group,) = get_findings(version).groups
+    assert not group.claims.above.any()
+    assert set(group.claims.tier.tolist()) == {1}
 
 
 @pytest.mark.django_db

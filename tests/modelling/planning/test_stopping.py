@@ -106,7 +106,7 @@ def test_a_version_stores_what_the_page_says(snapshot: ModelSnapshot, owner: Use
     text = log_in(owner).get("/projects/pets/stopping/").text
     assert f"with a probability of {100 * found.probability:.0f} %" in text
     assert "more judgements" in text
-    assert "or there is no previous version" in text
+    assert "previous version" not in text, "this is the first one"
 
 
 def test_each_group_has_its_own_top_where_pairs_stay_within_groups(project: Project, crowd: list[Worker]) -> None:
@@ -170,6 +170,14 @@ def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
     assert page.other_cut == "The top 3 would be a clearer cut-off: it is correct with a probability of 80 %."
+
+
+def test_an_improbable_boundary_is_not_recommended(snapshot: ModelSnapshot) -> None:
+    stored = {**snapshot.diagnostics["stopping"], "probability": 0.0, "by_cut": [0.14, 0.0, 0.1, 0.0]}
+    ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
+    page = stopping_page(ModelSnapshot.objects.get())
+    assert page is not None
+    assert (page.other_cut, page.stability_line) == ("", "")
 
 
 @pytest.mark.parametrize(("number", "text"), [(7, "7"), (243, "240"), (1234, "1,250"), (123_456, "123,500")])

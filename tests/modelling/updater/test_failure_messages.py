@@ -8,6 +8,10 @@ from django.utils.translation import gettext
 
 from modelling.updater import failure_messages
 from modelling.updater.failure_messages import (
+    DISK_FULL,
+    KILLED,
+    LAST_GOOD,
+    NOT_FINITE,
     OUT_OF_MEMORY,
     UNEXPECTED,
     failure_message,
@@ -39,6 +43,14 @@ def test_the_message_names_the_memory_limit_in_every_language(monkeypatch: pytes
         assert german == gettext(OUT_OF_MEMORY) % {"most": "1,500"}
     assert german != message
     assert translate_message("") == ""
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("message", [OUT_OF_MEMORY % {"most": "1,500"}, DISK_FULL, KILLED, NOT_FINITE, UNEXPECTED])
+def test_before_the_first_version_none_is_said_to_be_shown(message: str, language: str) -> None:
+    with translation.override(language):
+        with_version, without = translate_message(message), translate_message(message, has_version=False)
+        assert with_version == f"{without} {gettext(LAST_GOOD)}"
 
 
 @pytest.mark.parametrize("error", [ImportError("No module named 'sklearn'"), OSError(errno.EIO, "Input/output error")])

@@ -18,7 +18,7 @@ from modelling.training.reliability import (
     spearman_brown,
     split_half,
 )
-from modelling.training.reliability.scale import RIDGE
+from modelling.training.reliability.scale import RIDGE, reliability_estimate
 from modelling.training.reliability.split_half import draw_halves
 
 VALUES = np.array([1.0, 0.0, 0.5])
@@ -67,6 +67,11 @@ def test_separation_equals_the_formula_with_a_dense_information_matrix() -> None
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high
+
+
+def test_equal_scores_have_no_separation() -> None:
+    rounding = 1e-16 * np.array([1.0, -2.0, 1.0])
+    assert reliability_estimate(rounding, 0.2, np.zeros(3, dtype=np.int64)) is None
 
 
 def test_infit_and_outfit_equal_a_plain_loop() -> None:
