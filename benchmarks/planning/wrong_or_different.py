@@ -1,6 +1,6 @@
 """Wrong or different: are careless workers found, and honest dissenters not, at 60 judgements each?
 
-    python -m benchmarks.planning.wrong_or_different [--crowds 20]
+    python -m benchmarks.planning.wrong_or_different [--crowds 20] [--first-seed 100]
 
 A crowd has 50 workers and 50 items: a fifth are honest dissenters, a fifth are careless (random clicks, always left,
 alternating sides, and tired: random from the middle on), one tenth are honest but noisy. Dissenters share another
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import fisher_exact
 
 from benchmarks.harness import arguments, print_progress, publish, timed
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
@@ -34,12 +35,13 @@ DISSENT = ("shared", "opposite", "own")
 FLAGGED = 0.5
 CHARACTERS = 300.0
 MIN_RECALL, MAX_FALSE = 0.9, 0.02
+MIN_P = 0.05  # of Fisher's test that dissenters are flagged more often than other honest workers, in each kind of crowd
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(argv)
-    crowds = range(1 if options.quick else options.crowds)
-    result: dict[str, Any] = {"crowds_of_each_kind": len(crowds), "judgements_each": EACH}
+    crowds = range(options.first_seed, options.first_seed + (1 if options.quick else options.crowds))
+    result: dict[str, Any] = {"crowds_of_each_kind": len(crowds), "first_seed": crowds[0], "judgements_each": EACH}
     every: dict[str, list[WorkerFacts]] = defaultdict(list)
     seconds = []
     for dissent in DISSENT[:1] if options.quick else DISSENT:
@@ -54,13 +56,16 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         print_progress(f"{dissent}: {result[f'dissenters: {dissent}']}")
     result["all"] = summary(every)
     result["cpu_seconds_per_crowd"] = float(np.mean(seconds))
-    result["met"] = bool(result["all"]["recall"] >= MIN_RECALL and result["all"]["honest_flagged"] <= MAX_FALSE)
+    fair = [each["dissenters_flagged_more_p"] >= MIN_P for each in result.values() if isinstance(each, dict)]
+    honest_flagged, recall = result["all"]["honest_flagged"], result["all"]["recall"]
+    result["met"] = bool(recall >= MIN_RECALL and honest_flagged <= MAX_FALSE and all(fair))
     return publish(NAME, result, options)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments(__doc__)
     parser.add_argument("--crowds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=100, help="seeds below 100 were used to choose constants")
     return parser.parse_args(argv)
 
 
@@ -125,6 +130,9 @@ def summary(found: dict[str, list[WorkerFacts]]) -> dict[str, Any]:
         "recall_interval": wilson_interval(flagged(careless), len(careless)),
         "honest_flagged": flagged(honest),
         "honest_interval": wilson_interval(flagged(honest), len(honest)),
+        "dissenters_flagged": flagged(found["dissenting"]),
+        "other_honest_flagged": flagged(found["ordinary"] + found["noisy"]),
+        "dissenters_flagged_more_p": flagged_more(found["dissenting"], found["ordinary"] + found["noisy"]),
         "flagged": {role: flagged(found[role]) for role in (*CARELESS, *HONEST)},
         "n": {role: len(found[role]) for role in (*CARELESS, *HONEST, "program")},
         "called_different": {role: share(found[role], lambda each: each.different > FLAGGED) for role in HONEST},
@@ -132,6 +140,13 @@ def summary(found: dict[str, list[WorkerFacts]]) -> dict[str, Any]:
             role: share(found[role], lambda each: each.looks_automated) for role in (*HONEST, *CARELESS, "program")
         },
     }
+
+
+def flagged_more(some: list[WorkerFacts], others: list[WorkerFacts]) -> float:
+    """Fisher's one-sided p that some workers are flagged more often than others."""
+    counts = [[sum(each.careless > FLAGGED for each in facts), len(facts)] for facts in (some, others)]
+    table = [[found, total - found] for found, total in counts]
+    return float(fisher_exact(table, alternative="greater").pvalue)
 
 
 def flagged(facts: list[WorkerFacts]) -> float:

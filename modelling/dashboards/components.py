@@ -131,4 +131,4 @@ def variances_figure(axes: list[ComponentAxis]) -> Figure:
     }
     variance = axis(_("Variance"), rangemode="tozero")
     layout = {"xaxis": axis(_("Component"), type="category"), "yaxis": variance, "showlegend": False}
-    return Figure("variances", _("Variance"), description, [bars], layout, height=340)
+    return Figure("variances", _("Variance of each component"), description, [bars], layout, height=340)

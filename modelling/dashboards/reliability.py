@@ -30,14 +30,15 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
         gettext_lazy(
             "1 − error / var(score) of scores from the pairs chosen by chance alone (one Newton step from equal "
             "scores), which suggested pairs cannot inflate. It covers the random share only, so it is lower than for "
-            "all judgements. n: items."
+            "all judgements. Around 0, also below it, for random answers. n: items."
         ),
     ),
     "reliability_projected": (
         gettext_lazy("Reliability of random pairs, projected"),
         gettext_lazy(
-            "The same projected to the precision of all judgements by Spearman-Brown. Report this one where pairs were "
-            "suggested. Missing if the interval of the line above includes 0."
+            "The variance of the true scores, estimated from the random pairs, relative to its sum with the error of "
+            "the scores of all judgements. Report this one where pairs were suggested. Missing unless the random pairs "
+            "rule out random answers (p < 0.005)."
         ),
     ),
     "split_half": (
@@ -92,13 +93,17 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure with its definition; `reason` says why there is no estimate."""
+    """A measure with its definition; `reason` says why there is no estimate.
+
+    An `inflated` one is shown for comparison only: suggested pairs raise it, even if every answer is random.
+    """
 
     name: str
     label: str
     definition: str
     estimate: Estimate | None
     reason: str
+    inflated: bool
 
 
 @dataclass(frozen=True)
@@ -127,10 +132,12 @@ def reliability_page(snapshot: ModelSnapshot, arms: ArmFilter = EVERY_ARM) -> Re
     """The reliability of a version's judgements, or of those in one arm."""
     found = get_reliability(snapshot, arms.chosen)
     measures = [
-        Measure(name, str(label), str(definition), found.measures.get(name), _reason(found, name))
+        Measure(name, str(label), str(definition), found.measures.get(name), _reason(found, name), inflated)
         for name, (label, definition) in LABELS.items()
         if found.policies.suggested or name not in ONLY_WITH_SUGGESTIONS
+        for inflated in [found.is_inflated(name)]
     ]
+    measures.sort(key=lambda measure: measure.inflated)
     tables = [
         _table(_("Fit of items"), _("Item"), found.items),
         _table(_("Fit of workers"), _("Worker"), found.workers),
@@ -146,6 +153,8 @@ def _reason(found: VersionReliability, name: str) -> str:
         return _("Not computed for more than %(n)d judgements.") % {"n": MAX_JUDGEMENTS}
     if found.too_many_items(name):
         return _("Not computed for this many linked items.")
+    if name == "reliability_projected" and found.measures.get("reliability_random"):
+        return _("The random pairs do not rule out random answers.")
     return _("Not enough data.")
 
 

@@ -59,7 +59,10 @@ class StoppingPage:
         """How certain the top k is, in words."""
         facts = {"k": self.found.top_k, "p": f"{100 * self.found.probability:.0f}", "n": self.found.groups}
         if self.found.groups > 1:
-            return _("The top %(k)d are right in %(p)s %% of the %(n)d groups, in expectation.") % facts
+            return (
+                _("On average over the %(n)d groups, the top %(k)d are the right ones with a probability of %(p)s %%.")
+                % facts
+            )
         return _("The top %(k)d are the right ones with a probability of %(p)s %%.") % facts
 
     @property

@@ -44,7 +44,7 @@ VERSION_COLUMNS = build_columns(
     seconds=float, created_at=datetime, refined=bool,
 )  # fmt: skip
 RELIABILITY_COLUMNS = build_columns(
-    measure=str, item=str, worker=str, value=float, low=float, high=float, n=int, arm=str
+    measure=str, item=str, worker=str, value=float, low=float, high=float, n=int, arm=str, inflated=bool
 )
 CLAIM_COLUMNS = build_columns(
     key=str, group=str, group_rank=int, tier=int, rank_low=int, rank_high=int, safely_above=int, safely_below=int,
@@ -107,15 +107,16 @@ def _reliability_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
     found = get_reliability(point.required_snapshot)
     for name, estimate in found.measures.items():
         if estimate:
-            yield name, None, None, estimate.value, estimate.low, estimate.high, estimate.n, None
+            numbers = (estimate.value, estimate.low, estimate.high, estimate.n)
+            yield name, None, None, *numbers, None, found.is_inflated(name)
     members = [((each.name, None), each) for each in found.items] + [
         ((None, each.name), each) for each in found.workers
     ]
     arms = point.project.workers.arm_names("code")
     for names, each in members:
         arm = arms.get(names[1])
-        yield "infit", *names, each.infit, each.low, each.high, each.n, arm
-        yield "outfit", *names, each.outfit, None, None, each.n, arm
+        yield "infit", *names, each.infit, each.low, each.high, each.n, arm, False
+        yield "outfit", *names, each.outfit, None, None, each.n, arm, False
 
 
 def claims(point: ExportPoint) -> ExportTable:

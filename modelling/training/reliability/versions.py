@@ -35,6 +35,7 @@ from modelling.training.votes import training_judgements
 
 MAX_JUDGEMENTS = 200_000  # above this, judgements are summed by pair and nothing is computed per worker
 MAX_SPLIT_PART = 300  # linked items; fitting 200 halves takes a few seconds
+ADAPTIVE = ("ssr", "separation", "split_half", "split_half_spearman_brown")  # misleading where pairs were suggested
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class VersionReliability:
     items: list[MemberFit]
     workers: list[MemberFit]
     policies: Policies
+
+    def is_inflated(self, name: str) -> bool:
+        """Whether a measure must not be reported, because pairs were suggested and it assumes that they were not."""
+        return self.policies.suggested > 0 and name in ADAPTIVE
 
     def too_many_items(self, name: str) -> bool:
         """Whether a measure was left out because a part of the comparison graph is too large for it."""

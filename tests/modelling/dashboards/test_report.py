@@ -1,17 +1,19 @@
 """The report: every number is on a page or in an export, every text is escaped, no worker appears."""
 
 import re
+from collections.abc import Sequence
 from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 from django.test import Client
 
-from annotation.models import Item, Judgement, Project, StudyPassport, Worker
+from annotation.models import Item, Judgement, Project, StudyPassport, User, Worker
 from annotation.services.exclusion import exclude_worker
 from modelling.dashboards.report import facts
 from modelling.dashboards.report.document import render_report
 from modelling.models import ModelSnapshot
+from modelling.simulation.demo_study import load_demo
 from modelling.training.snapshots import CODE_VERSION
 from modelling.updater.update import update_one
 from tests.modelling.exports.samples import csv_rows, export_bytes, fit, odd_study
@@ -64,9 +66,9 @@ def rounded_cells(content: bytes) -> set[str]:
     return found
 
 
-def known_numbers(client: Client, project: Project, snapshot: ModelSnapshot) -> set[str]:
+def known_numbers(client: Client, project: Project, snapshot: ModelSnapshot, more: Sequence[str] = ()) -> set[str]:
     known = set(CONSTANTS) | numbers(str(Judgement.objects.filter(project=project).count()))
-    for page in PAGES:
+    for page in (*PAGES, *more):
         response = client.get(f"/projects/{project.slug}/{page.format(version=snapshot.number)}")
         assert response.status_code == 200, page
         known |= numbers(visible_text(response.text)) | numbers(
@@ -105,6 +107,17 @@ def test_every_number_of_a_messy_study_is_on_a_page_or_in_an_export(admin_client
     assert not missing - numbers(CODE_VERSION) - numbers(texts)
     assert "1 worker was excluded by the researcher: “ answered in three seconds ”." in " ".join(report.split())
     assert "Judgements left out (retracted): 1." in " ".join(report.split())
+
+
+@pytest.mark.slow
+def test_every_number_of_the_demo_is_on_a_page_or_in_an_export(admin_client: Client, admin_user: User) -> None:
+    project = load_demo(admin_user)
+    snapshot = update_one("test")
+    assert snapshot is not None
+    texts = " ".join(Item.objects.filter(project=project).values_list("text", flat=True))
+    report = visible_text(render_report(snapshot))
+    known = known_numbers(admin_client, project, snapshot, [f"ranking/?part={n}" for n in range(1, 5)])
+    assert not numbers(without_hashes_and_dates(report)) - known - numbers(CODE_VERSION) - numbers(texts)
 
 
 def test_the_table_equals_the_ranking_page(client: Client, project: Project, owner: object) -> None:

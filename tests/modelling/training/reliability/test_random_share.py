@@ -10,6 +10,7 @@ from annotation import services
 from annotation.models import Assignment, Project, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.reliability import reliability_page
+from modelling.dashboards.report.document import render_report
 from modelling.planning.simulator import StudyDesign, simulate
 from modelling.training.reliability import (
     Answers,
@@ -20,10 +21,13 @@ from modelling.training.reliability import (
     tie_rates_by_gap,
 )
 from modelling.training.reliability.effects import positions
-from modelling.training.reliability.random_share import laplacian, one_step_reliability, take_answers
+from modelling.training.reliability.random_share import OneStepScores, laplacian, take_answers
 from modelling.training.reliability.scale import RIDGE
 from modelling.updater.update import update_one
+from tests.modelling.exports.samples import csv_rows, export_bytes
 from tests.modelling.samples.cached_fits import cached_fits as cached_fits
+
+MOMENTS_RTOL = 0.07  # 2,000 simulations, and scores of variance 1 are no longer linear in the answers
 
 
 def simulated(n_items: int = 12, n: int = 400, spread: float = 1.0, seed: int = 0) -> tuple[Answers, np.ndarray]:
@@ -39,8 +43,8 @@ def test_the_random_share_alone_gives_its_own_reliability() -> None:
     by_chance = np.arange(400) % 4 == 0
     found = random_share_reliability(answers, by_chance, fit_scale(answers))
     some = take_answers(answers, by_chance)
-    assert len(some.y) == 100
-    assert found.reliability == one_step_reliability(some)[1]
+    alone = random_share_reliability(some, np.ones(100, dtype=bool), fit_scale(some))
+    assert found.reliability == alone.reliability
     whole = separation_reliability(fit_scale(answers), answers.parts)
     assert found.reliability is not None
     assert found.projected is not None
@@ -49,25 +53,40 @@ def test_the_random_share_alone_gives_its_own_reliability() -> None:
     assert found.projected.value == pytest.approx(whole.value, abs=0.1), "without suggestions both mean the same"
 
 
-def test_one_step_scores_have_the_error_that_simulation_gives() -> None:
-    """Answers are coin flips, so all variance of the scores is error."""
-    answers, _t = simulated(n=120)
-    rng, squares = np.random.default_rng(1), []
-    H = laplacian(answers, np.full(120, 0.25)) + RIDGE * np.eye(12)
-    for _ in range(2000):
-        residual = rng.integers(0, 2, 120) - 0.5
-        g = np.bincount(answers.a, residual, 12) - np.bincount(answers.b, residual, 12)
-        squares.append(np.linalg.solve(H, g) ** 2)
-    H_inverse = np.linalg.inv(H)
-    exact = np.trace(H_inverse @ laplacian(answers, np.full(120, 0.25)) @ H_inverse) / 12
-    assert np.mean(squares) == pytest.approx(exact, rel=0.05)
+def test_sums_of_squares_have_the_moments_that_simulation_gives() -> None:
+    """Answers are coin flips, or depend on true scores with a variance of 1."""
+    shape, rng = simulated(n=120)[0], np.random.default_rng(1)
+    for variance in (0.0, 1.0):
+        squares = []
+        for _ in range(2000):
+            f = np.sqrt(variance) * rng.standard_normal(12)
+            y = (f[shape.a] - f[shape.b] + rng.logistic(size=120) > 0).astype(float)
+            g = np.bincount(shape.a, y - 0.5, 12) - np.bincount(shape.b, y - 0.5, 12)
+            scores = np.linalg.solve(laplacian(shape, np.full(120, 0.25)) + RIDGE * np.eye(12), g)
+            squares.append(scores @ scores)
+        mean, freedom = OneStepScores.fit(shape).distribution(variance)
+        assert np.mean(squares) == pytest.approx(mean, rel=MOMENTS_RTOL)
+        spread = 2.0 * mean**2 / freedom
+        if variance:
+            assert np.var(squares) < spread, "scores of one step are bounded, so the interval is too wide"
+        else:
+            assert np.var(squares) == pytest.approx(spread, rel=3.0 * MOMENTS_RTOL)
 
 
-def test_nothing_is_projected_from_a_share_without_reliability() -> None:
-    answers, _t = simulated(spread=0.0, n=80)
-    found = random_share_reliability(answers, np.ones(80, dtype=bool), fit_scale(answers))
-    assert found.reliability is not None
-    assert found.projected is None
+def test_noise_has_no_reliability_on_average_and_nothing_is_projected_from_it() -> None:
+    found = []
+    for seed in range(40):
+        answers, _t = simulated(n_items=20, spread=0.0, n=80, seed=seed)
+        found.append(random_share_reliability(answers, np.ones(80, dtype=bool), fit_scale(answers)))
+    values = [each.reliability.value for each in found if each.reliability]
+    assert len(values) == 40
+    assert abs(np.mean(values)) < 0.15
+    assert min(values) < 0.0
+    assert sum(each.projected is not None for each in found) <= 1
+
+
+def test_without_random_pairs_there_is_no_reliability() -> None:
+    answers, _t = simulated(n=80)
     none = random_share_reliability(answers, np.zeros(80, dtype=bool), fit_scale(answers))
     assert (none.reliability, none.projected) == (None, None)
 
@@ -128,6 +147,7 @@ def test_the_page_shows_the_random_share_only_where_pairs_were_suggested(
     assert update_one("test") is not None
     text = log_in(owner).get("/projects/pets/reliability/").text
     assert "No pairs were suggested by the model" in text
+    assert "do not report" not in text
     assert "Reliability of random pairs" not in text
     Project.objects.update(redundancy=10)
     worker = services.enrol(project=Project.objects.get(pk=project.pk))
@@ -139,4 +159,13 @@ def test_the_page_shows_the_random_share_only_where_pairs_were_suggested(
     policies = list(Assignment.objects.filter(judgement__isnull=False).values_list("policy", flat=True))
     assert page.suggested == policies.count("suggested") > 0
     assert page.random == policies.count("random") + policies.count("least-judged")
-    assert "Reliability of random pairs" in log_in(owner).get("/projects/pets/reliability/").text
+    text = log_in(owner).get("/projects/pets/reliability/").text
+    assert "Reliability of random pairs" in text
+    inflated = [measure.name for measure in page.measures if measure.inflated]
+    assert inflated == ["ssr", "separation", "split_half", "split_half_spearman_brown"]
+    assert [measure.inflated for measure in page.measures] == sorted(measure.inflated for measure in page.measures)
+    for shown in (text, render_report(version)):
+        assert shown.count("Inflated by suggested pairs: do not report") == len(inflated)
+    rows = csv_rows(export_bytes(version.project, "reliability", "csv"))
+    exported = {row["measure"] for row in rows if row["inflated"] == "true"}
+    assert exported == {measure.name for measure in page.measures if measure.inflated and measure.estimate}
