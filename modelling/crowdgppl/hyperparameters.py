@@ -111,7 +111,7 @@ def step_tastes(
         excess = axes.values - post.floor
         found = excess > 1e-3 * post.floor
         scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
-        gradient[0] -= post.tau * float((scores - axes.overfit)[found].sum())
+        gradient[0] -= post.tau * float(np.maximum(scores - axes.overfit, 0.0)[found].sum())
         fisher[0, 0] = max(fisher[0, 0] - 0.5 * post.tau**2 * float(axes.fisher[found].sum()), 0.0)
         in_axes = float(excess.sum()) / post.n_items
     total = post.tau + in_axes

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from annotation.forms.projects import FieldGroup, describe_range
 from annotation.models import Item, Project
-from modelling.training.features.sentences import INSTALL, has_sentence_vectors
+from modelling.features.sentences import INSTALL, has_sentence_vectors
 from modelling.training.settings import (
     DEFAULTS,
     HELP,
