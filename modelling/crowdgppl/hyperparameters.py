@@ -99,7 +99,8 @@ def step_tastes(
 ) -> float:
     """Step log tau, the variance of tastes outside the axes of A, and while there are none the share of the features.
 
-    Along the axes only their expected overfit counts.
+    Along an axis at most its expected overfit counts: what exceeds it lengthens the axis, and an axis with less is about to
+    vanish and must not raise tau.
     """
     share, k = post.taste_prior.share, len(stats.gradient_tau)
     parts = post.tau * (np.array([share, 1.0 - share]) if k == 2 else np.ones(1))
