@@ -25,7 +25,7 @@ from benchmarks.paper.ukpconvarg import read_corpus
 from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import PaperSVI
 from modelling.crowdgppl import CrowdGPPL, Matern32
-from modelling.training.features.text import TextFeatures
+from modelling.features.text import TextFeatures
 
 NAME = "paper_components"
 SHOWN = 20

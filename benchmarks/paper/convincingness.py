@@ -35,8 +35,8 @@ from modelling.baselines import LinearPreference, PaperSVI
 from modelling.baselines.catalogue import CATALOGUE
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.kernels import Kernel
-from modelling.training.features.item_kernels import item_kernels
-from modelling.training.features.text import TextFeatures
+from modelling.features.item_kernels import item_kernels
+from modelling.features.text import TextFeatures
 
 NAME = "convincingness"
 # Those without user features, which the corpus does not have.

@@ -25,7 +25,7 @@ from benchmarks.paper.ukpconvarg import read_corpus
 from benchmarks.simulated_crowds import draw_crowd
 from modelling.baselines import PaperSVI
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-from modelling.training.features.text import TextFeatures
+from modelling.features.text import TextFeatures
 
 NAME = "scalability"
 INDUCING = (50, 100, 200, 300, 400, 500)

@@ -178,8 +178,8 @@ def run(study: RealStudy, seeds: Sequence[int], path: Path, options: argparse.Na
 
 def features(texts: Sequence[str]) -> tuple[np.ndarray, dict[str, Any]]:
     """Text features and the default kernel over them."""
-    from modelling.training.features.item_kernels import default_item_kernel
-    from modelling.training.features.text import TextFeatures
+    from modelling.features.item_kernels import default_item_kernel
+    from modelling.features.text import TextFeatures
 
     found = TextFeatures().fit(texts)
     return found.transform(texts), {"item_kernel": default_item_kernel(found.blocks)}

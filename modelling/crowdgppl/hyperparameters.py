@@ -99,7 +99,8 @@ def step_tastes(
 ) -> float:
     """Step log tau, the variance of tastes outside the axes of A; without axes, also step the share of the features.
 
-    Along the axes only their expected overfit counts.
+    Along an axis at most its expected overfit counts: what exceeds it lengthens the axis. An axis with less is about
+    to vanish and must not raise tau.
     """
     share, k = post.taste_prior.share, len(stats.gradient_tau)
     parts = post.tau * (np.array([share, 1.0 - share]) if k == 2 else np.ones(1))
@@ -111,7 +112,7 @@ def step_tastes(
         excess = axes.values - post.floor
         found = excess > 1e-3 * post.floor
         scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
-        gradient[0] -= post.tau * float((scores - axes.overfit)[found].sum())
+        gradient[0] -= post.tau * float(np.maximum(scores - axes.overfit, 0.0)[found].sum())
         fisher[0, 0] = max(fisher[0, 0] - 0.5 * post.tau**2 * float(axes.fisher[found].sum()), 0.0)
         in_axes = float(excess.sum()) / post.n_items
     total = post.tau + in_axes

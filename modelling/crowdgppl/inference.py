@@ -47,6 +47,8 @@ MIN_USERS = 3  # with fewer users no components are fitted
 REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of rotations of the directions
 MANY_ITEMS = 1000
 SAMPLE_LABELS = 40_000  # mini-batches start from a fit to about this many labels, of at most half of the users
+SAMPLE_DOUBT = 0.1  # times the variance of tastes: raises tau before mini-batches, because axes cannot turn towards
+# directions without variance, and those of the sample are not those of all users
 EPOCHS = 5  # passes over all users in mini-batches
 EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch,
 EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
@@ -170,6 +172,7 @@ class Inference:
         """Epochs of stochastic natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them."""
         post, options = self.post, self.options
         self.trace.converged = False
+        post.raise_floor(SAMPLE_DOUBT * post.taste_variance)
         batches = self.batches(users)
         self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
         i = int(n_seen * len(batches) / len(users))

@@ -122,6 +122,13 @@ class Posterior:
         self.tau, self.spread = self.tau + self.spread, 0.0
         self.clear_cache()
 
+    def raise_floor(self, variance: float) -> None:
+        """Add this variance of tastes in every direction."""
+        if self.Psi.shape[1]:
+            self.tau += variance
+            self.A_M = self.A_M + variance * np.eye(len(self.A_M))
+            self.clear_cache()
+
     def remove_spread(self) -> None:
         """Subtract from A the uncertainty of its axes, which was added at the end of a fit."""
         self.A_M = self.A_M - self.spread * np.eye(len(self.A_M))

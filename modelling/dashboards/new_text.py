@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from annotation.models import Worker
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, rank_axis, rounded
 from modelling.dashboards.item import MAX_NEIGHBOURS, Neighbour, most_similar
+from modelling.features.traits import list_choices
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.planning.information import expected_information
-from modelling.training.features.traits import list_choices
 from modelling.training.ranking import Z_95, rank_items, relative_sd
 from modelling.training.snapshots import FittedModel, load_fitted_model
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from modelling.crowdgppl import CrowdGPPL, Executor, LabelStore, PairwiseLabels, WeightedSum
 from modelling.engines import PAPER_SVI, Engine, PaperSVIEngine
+from modelling.features.sentences import INSTALL, has_sentence_vectors
+from modelling.features.text import TextFeatures
+from modelling.features.traits import TraitFeatures
 from modelling.training.executors import get_executor
-from modelling.training.features.sentences import INSTALL, has_sentence_vectors
-from modelling.training.features.text import TextFeatures
-from modelling.training.features.traits import TraitFeatures
 from modelling.training.inputs import Inputs, InputSummary
 from modelling.training.settings import NONE, SENTENCES, InvalidSettings, ModelSettings, item_kernel
 

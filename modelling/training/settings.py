@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from modelling.crowdgppl import Linear, SquaredExponential, WeightedSum
 from modelling.engines import CROWDGPPL, ENGINES, PAPER_SVI
-from modelling.training.features.item_kernels import default_item_kernel, item_kernels
+from modelling.features.item_kernels import default_item_kernel, item_kernels
 
 if TYPE_CHECKING:  # the benchmarks import this module without Django settings
     from annotation.models import Project

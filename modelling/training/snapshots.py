@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from annotation.models import Item, Project
 from modelling.engines import Engine, restore_engine
+from modelling.features.text import TextFeatures
+from modelling.features.traits import TraitFeatures
 from modelling.models import ModelSnapshot, UpdateState
-from modelling.training.features.text import TextFeatures
-from modelling.training.features.traits import TraitFeatures
 from modelling.training.inputs import InputDelta, InputSummary
 from modelling.training.ranking import Ranking, rank_items, relative_sd
 from modelling.training.settings import ModelSettings

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from annotation.models import Project, User
 from annotation.services import audit
 from modelling.crowdgppl import PairwiseLabels, WeightedSum
+from modelling.features.sentences import has_sentence_vectors
+from modelling.features.text import TextFeatures
 from modelling.models import SettingsSearch
 from modelling.training.evaluation.held_out import assign_groups, group_splits
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
 from modelling.training.executors import get_executor
-from modelling.training.features.sentences import has_sentence_vectors
-from modelling.training.features.text import TextFeatures
 from modelling.training.fit import build_estimator, has_too_many_items, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
 from modelling.training.settings import (

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from scipy.linalg import blas
 
-from modelling.training.features.word_vectors import word_vectors
+from modelling.features.word_vectors import word_vectors
 
 log = logging.getLogger("concord.startup")
 

@@ -10,7 +10,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
-from modelling.training.features.traits import list_choices
+from modelling.features.traits import list_choices
 
 Floats = NDArray[np.float64]
 Traits = Mapping[str, Any]

@@ -13,9 +13,9 @@ from scipy.stats import binomtest
 
 from annotation.models import Item, Judgement, Worker
 from modelling.dashboards.workers.worker import WorkerAnswers
+from modelling.features.keywords import EndKeywords, extract_words, find_keywords
 from modelling.models import ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, load_component_axes, load_word_table
-from modelling.training.features.keywords import EndKeywords, extract_words, find_keywords
 
 MIN_DECIDED = 10  # answers that prefer one of the two texts
 MIN_OTHERS = 5  # other workers in the version

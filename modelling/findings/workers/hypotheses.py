@@ -21,7 +21,9 @@ from modelling.crowdgppl.arrays import FloatArray
 SHARE, STRENGTH, STEPS = 0.2, 10.0, 50  # expected share of careless workers, pseudo-workers behind it, and EM steps
 SHARPNESS = np.array([0.5, 0.7, 1.0])  # of answers, relative to the model's: some honest workers are noisier
 SHARPNESS_WEIGHTS = np.array([0.15, 0.35, 0.5])
-ALONE = 0.25  # probability that a different worker's preferences are unrelated to all others'; less and they look careless
+ALONE = (
+    0.25  # probability that a different worker's preferences are unrelated to all others'; less and they look careless
+)
 SHARED = 0.6  # an ordinary worker's consensus evidence is at least this share of that for any preferences
 FROM_THE_START = 0.5  # probability that a careless worker was careless from the first answer
 LEAST_CARELESS = 10  # careless answers at the end; fewer are not conclusive

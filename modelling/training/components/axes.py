@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
 from annotation.models import Item
+from modelling.features.keywords import WordTable, build_word_table, find_keywords
 from modelling.models import ModelSnapshot
 from modelling.training.components.numbering import get_component_names, get_numbering
-from modelling.training.features.keywords import WordTable, build_word_table, find_keywords
 from modelling.training.snapshots import FittedModel, load_fitted_model
 
 Floats = NDArray[np.float64]

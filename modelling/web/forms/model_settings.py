@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from annotation.forms.projects import FieldGroup, describe_range
 from annotation.models import Item, Project
 from modelling.engines import PAPER_SVI
-from modelling.training.features.sentences import INSTALL, has_sentence_vectors
+from modelling.features.sentences import INSTALL, has_sentence_vectors
 from modelling.training.settings import (
     CHOICES,
     DEFAULTS,

@@ -165,3 +165,18 @@ def test_leading_directions_are_found_where_eigenvalues_are_nearly_equal(monkeyp
     values, vectors = components.leading(M, 5)
     assert_allclose(values, np.linspace(1.0, 2.0, 300)[:-6:-1])
     assert_allclose(M @ vectors, vectors * values, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_one_strong_taste_beside_features_leaves_no_variance_elsewhere(seed):
+    """Axes that are about to vanish once raised tau until all scales ran away."""
+    rng = np.random.default_rng(seed)
+    kinds = np.arange(18) % 3
+    F = rng.standard_normal(18)[:, None] + 1.5 * np.outer(np.array([1.0, -1.0, 0.0])[kinds], np.tile([1.0, -1.0], 8))
+    X = np.eye(3)[kinds] + 0.4 * rng.standard_normal((18, 3))
+    drawn = draw_labels(rng, F, 320, tie_margin=0.1)
+    model = CrowdGPPL().fit(PairwiseLabels(drawn.u, drawn.a, drawn.b, drawn.y), X_items=X)
+    found = model.hyperparameters_
+    assert model.converged_
+    assert found["own_taste_variance"] < 0.1 * found["taste_variance"]
+    assert 1.0 < found["taste_variance"] < 5.0  # truth: 1.5

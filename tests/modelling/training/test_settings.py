@@ -161,7 +161,7 @@ def test_models_with_every_kernel_can_be_fitted_stored_and_updated(
 ) -> None:
     monkeypatch.setattr("modelling.training.fit.has_sentence_vectors", lambda: True)
     vectors = lambda texts: np.array([[len(text), text.count("e"), 1.0] for text in texts])  # noqa: E731
-    monkeypatch.setattr("modelling.training.features.text.sentence_vectors", vectors)
+    monkeypatch.setattr("modelling.features.text.sentence_vectors", vectors)
     for number, item in enumerate(Item.objects.filter(project=project)):
         Item.objects.filter(pk=item.pk).update(features={"year": 1990 + number, "length": number % 3})
     chosen = ModelSettings(kernel=kernel, n_components=2)

@@ -10,9 +10,9 @@ import pytest
 from django.conf import settings
 
 from annotation.models import Project
+from modelling.features import word_vectors
 from modelling.models import ModelSnapshot
 from modelling.training import snapshots
-from modelling.training.features import word_vectors
 from modelling.updater import startup
 
 SCRIPT = """
@@ -21,7 +21,7 @@ import config.asgi
 for thread in threading.enumerate():
     if thread.name == "warm-up":
         thread.join()
-from modelling.training.features.word_vectors import _table, _tokeniser
+from modelling.features.word_vectors import _table, _tokeniser
 print(_table.cache_info().currsize, _tokeniser.cache_info().currsize, "sklearn" in sys.modules)
 """
 

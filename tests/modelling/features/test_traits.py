@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from modelling.training.features.traits import TraitFeatures
+from modelling.features.traits import TraitFeatures
 
 ANSWERS = [
     {"pets": ["cat", "dog"], "age": 20},

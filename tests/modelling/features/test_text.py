@@ -8,17 +8,17 @@ from scipy.stats import kendalltau
 from sklearn.feature_extraction.text import CountVectorizer
 
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
-from modelling.training.features import text
-from modelling.training.features.item_kernels import default_item_kernel
-from modelling.training.features.surface import SURFACE_NAMES, surface_features
-from modelling.training.features.text import (
+from modelling.features import text
+from modelling.features.item_kernels import default_item_kernel
+from modelling.features.surface import SURFACE_NAMES, surface_features
+from modelling.features.text import (
     RankGaussian,
     TextFeatures,
     character_ngrams,
     tokenise_words,
 )
-from modelling.training.features.traits import TraitFeatures
-from modelling.training.features.word_vectors import word_vectors
+from modelling.features.traits import TraitFeatures
+from modelling.features.word_vectors import word_vectors
 
 TEXTS = [
     "Plastic bottles should be banned because they pollute the sea, and research shows that it gets worse.",

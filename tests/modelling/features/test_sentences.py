@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, softmax
 
-from modelling.training.features import sentences
-from modelling.training.features.sentences import has_sentence_vectors, sentence_vectors
+from modelling.features import sentences
+from modelling.features.sentences import has_sentence_vectors, sentence_vectors
 
 TOLERANCE = 1e-4  # single precision, six layers
 

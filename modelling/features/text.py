@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from modelling.training.features.sentences import sentence_vectors
-from modelling.training.features.surface import surface_features
-from modelling.training.features.word_vectors import word_vectors
+from modelling.features.sentences import sentence_vectors
+from modelling.features.surface import surface_features
+from modelling.features.word_vectors import word_vectors
 
 Floats: TypeAlias = NDArray[np.float64]
 State: TypeAlias = dict[str, NDArray[Any]]

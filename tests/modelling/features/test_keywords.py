@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from modelling.training.features.keywords import build_word_table, extract_words, find_keywords
+from modelling.features.keywords import build_word_table, extract_words, find_keywords
 
 TEXTS = [f"the evidence shows {n}" for n in range(6)] + [f"a tale of neighbours {n}" for n in range(6)] + ["the"] * 6
 VALUES = np.array([2.0] * 6 + [-2.0] * 6 + [0.0] * 6) + 0.01 * np.arange(18)

@@ -1,1 +1,0 @@
-"""Feature extraction: texts and questionnaire answers become vectors."""
