@@ -35,6 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Close every page of the test before its server stops: an open page would go on asking for news."""
+    browser: Browser | None = getattr(item, "funcargs", {}).get("browser")
+    for context in browser.contexts if browser else []:
+        context.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _require_chromium() -> None:
     if CHROMIUM is None:
