@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -12,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import uvicorn
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.contrib.sessions.models import Session
@@ -24,13 +22,13 @@ from websockets.sync.client import ClientConnection, connect
 from annotation import services
 from annotation.models import Membership, Project, User, Worker
 from annotation.services.participation.outcomes import end_participation
-from benchmarks.load.waiting import wait_until
 from config.asgi import application
 from modelling.management.commands.serve import web_config
 from modelling.models import ModelSnapshot, UpdateState
 from modelling.web import live
 from tests.annotation.platforms.studies import CODES, recruit
 from tests.conftest import run_in_thread
+from tests.helpers.serving import running
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -356,15 +354,8 @@ def test_at_most_one_message_per_second_is_sent(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def port(transactional_db: None) -> Iterator[int]:
     """The port of a running server."""
-    config = web_config()
-    config.port = 0
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_until(lambda: server.started, 120, "the server did not start")
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join(timeout=120)
+    with running(web_config()) as port:
+        yield port
 
 
 def open_socket(port: int, client: Client | None, origin: str | None = "", slug: str = "pets") -> ClientConnection:
