@@ -26,6 +26,7 @@ FLAGS = [
 ]
 
 expect.set_options(timeout=60_000)  # ms: generous, since the machine may be busy
+os.environ["NODE_NO_WARNINGS"] = "1"  # on a busy machine Playwright's Node process warns about timeouts just missed
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's event loop runs in the thread that uses the ORM
 
 
