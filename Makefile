@@ -4,6 +4,8 @@ PORT ?= 8000
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+# Test processes; more than two cores or memory to spare: make test PROCESSES=4
+PROCESSES ?= 2
 # One BLAS thread per process: faster on small matrices, and bitwise reproducible.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -37,11 +39,11 @@ run: $(VENV)/.runtime  ## install, migrate, load the demo study and serve it (PO
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
 test: $(VENV)/.dev  ## install and run every test, those marked both_databases also on PostgreSQL
-	@$(BIN)/python -m pytest -p tests.postgres_plugin -m both_databases -n 2 --dist worksteal
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -p tests.postgres_plugin -m both_databases -n $(PROCESSES) --dist worksteal
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 test-fast: $(VENV)/.dev  ## tests without browser, PostgreSQL and slow tests
-	@$(BIN)/python -m pytest -m "not browser and not slow" -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -m "not browser and not slow" -n $(PROCESSES) --dist worksteal
 
 check: $(VENV)/.dev  ## style, types, templates, import layers, missing migrations
 	@$(BIN)/ruff check .

@@ -26,7 +26,6 @@ class KeyTaken(RequestError):
     detail = gettext_lazy("Nothing was changed. Choose another key, or correct the item that has it.")
 
     def __init__(self, taken: str) -> None:
-        self.taken = taken
         message = _("The study already has an item “%(key)s”. Choose another key, or correct that item.")
         super().__init__(message % {"key": taken})
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -173,5 +174,7 @@ def test_a_text_of_another_fold_is_scored_as_on_the_page(corpus):
 def test_a_figure_is_written_as_png(tmp_path):
     options = argparse.Namespace(quick=False, results=tmp_path)
     curve = report.line("GPPL", [1, 10], [0.5, 0.6], [0.1, 0.1])
-    report.write_figure("x", [report.panel("title", "x", "y", [curve], log_x=True)], options)
+    panels = [report.panel("title", "x", "y", [curve], log_x=True)]
+    with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in this one
+        thread.submit(report.write_figure, "x", panels, options).result(timeout=300)
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -26,6 +26,7 @@ FLAGS = [
 ]
 
 expect.set_options(timeout=60_000)  # ms: generous, since the machine may be busy
+os.environ["NODE_NO_WARNINGS"] = "1"  # on a busy machine Playwright's Node process warns about timeouts just missed
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's event loop runs in the thread that uses the ORM
 
 
@@ -33,6 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Close every page of the test before its server stops: an open page would go on asking for news."""
+    browser: Browser | None = getattr(item, "funcargs", {}).get("browser")
+    for context in browser.contexts if browser else []:
+        context.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

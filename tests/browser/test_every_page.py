@@ -6,7 +6,7 @@ test_judging_page).
 
 from decimal import Decimal
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.utils import timezone
@@ -107,24 +107,24 @@ def upload(page: Page, address: str, content: bytes) -> None:
     page.wait_for_load_state()
 
 
-def test_pages_are_accessible_on_every_screen(served: str, browser: Browser, owner: User, invitation: str) -> None:
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+def test_pages_are_accessible_on_every_screen(
+    served: str, browser: Browser, owner: User, invitation: str, width: int, scheme: Literal["light", "dark"]
+) -> None:
     public, private = [*PUBLIC, invitation], [*ACCOUNT, invitation, *study_pages()]
     private += [f"/projects/empty/{each}" for each in WITHOUT_DATA] + [f"/projects/paid/{each}" for each in PAID]
     problems = []
-    for width, scheme in SCREENS:
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-        page = context.new_page()
-        for path in public:
-            page.goto(served + path)
-            problems += find_page_problems(page)
-        log_in(page, served, owner.username)
-        for path in private:
-            page.goto(served + path)
-            problems += find_page_problems(page)
-        for content in (GOOD, WRONG):
-            upload(page, f"{served}/projects/pets/items/import/", content)
-            problems += find_page_problems(page)
-        context.close()
+    page = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme).new_page()
+    for path in public:
+        page.goto(served + path)
+        problems += find_page_problems(page)
+    log_in(page, served, owner.username)
+    for path in private:
+        page.goto(served + path)
+        problems += find_page_problems(page)
+    for content in (GOOD, WRONG):
+        upload(page, f"{served}/projects/pets/items/import/", content)
+        problems += find_page_problems(page)
     assert problems == []
 
 

@@ -65,13 +65,19 @@ def test_requests_are_refused_at_once_when_too_many_wait(
     handler: PooledHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("config.asgi_handler.MAX_WAITING", 3)
-    done = threading.Event()
-    respond_with(handler, monkeypatch, lambda: done.wait(30) and HttpResponse("stored"))
+    begun, done = threading.Barrier(JUDGING_THREADS + 1), threading.Event()
+
+    def respond() -> HttpResponse:
+        if not done.is_set():
+            begun.wait(60)
+            done.wait(60)
+        return HttpResponse("stored")
+
+    respond_with(handler, monkeypatch, respond)
 
     async def overload() -> tuple[list[Message], list[Message], list[list[Message]]]:
         accepted = [asyncio.create_task(ask(handler, "/s/pets/judgements/")) for _ in range(3)]
-        while handler.waiting[handler.judging_pool] < 3:
-            await asyncio.sleep(0)
+        await asyncio.to_thread(begun.wait, 60)
         refused = await ask(handler, "/s/pets/judgements/")
         done.set()
         healthy = await ask(handler, "/healthz")
@@ -89,22 +95,28 @@ def test_requests_are_refused_at_once_when_too_many_wait(
 def test_a_request_that_waits_too_long_for_a_thread_is_refused_and_never_runs(
     handler: PooledHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("config.asgi_handler.THREAD_SECONDS", 0.2)
-    done, ran = threading.Event(), list[str]()
-    respond_with(handler, monkeypatch, lambda: (ran.append("one"), done.wait(30), HttpResponse("stored"))[-1])
+    begun, done, ran = threading.Barrier(JUDGING_THREADS + 1), threading.Event(), list[str]()
+
+    def respond() -> HttpResponse:
+        ran.append("one")
+        begun.wait(60)
+        done.wait(60)
+        return HttpResponse("stored")
+
+    respond_with(handler, monkeypatch, respond)
 
     async def overload() -> tuple[list[Message], list[list[Message]]]:
-        begun = [asyncio.create_task(ask(handler, "/s/pets/judgements/")) for _ in range(JUDGING_THREADS)]
-        while len(ran) < JUDGING_THREADS:
-            await asyncio.sleep(0.01)
+        accepted = [asyncio.create_task(ask(handler, "/s/pets/judgements/")) for _ in range(JUDGING_THREADS)]
+        await asyncio.to_thread(begun.wait, 60)
+        monkeypatch.setattr("config.asgi_handler.THREAD_SECONDS", 0.2)
         refused = await ask(handler, "/s/pets/judgements/")
         done.set()
-        return refused, await asyncio.gather(*begun)
+        return refused, await asyncio.gather(*accepted)
 
-    refused, begun = run_in_thread(overload())
+    refused, accepted = run_in_thread(overload())
     assert refused[0]["status"] == 503
     assert (b"retry-after", b"2") in refused[0]["headers"]
-    assert [body_of(each) for each in begun] == ["stored"] * JUDGING_THREADS, "requests that have begun go on"
+    assert [body_of(each) for each in accepted] == ["stored"] * JUDGING_THREADS, "requests that have begun go on"
     assert len(ran) == JUDGING_THREADS
     assert not +handler.waiting
 
@@ -138,13 +150,12 @@ def test_a_stream_is_sent_to_its_end_and_closed(handler: PooledHandler, monkeypa
 
 
 def test_a_stream_ends_when_the_client_disconnects(handler: PooledHandler, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def endless_chunks() -> AsyncIterator[str]:
-        while True:
-            yield "more "
-            await asyncio.sleep(0)
+    async def unfinished_chunks() -> AsyncIterator[str]:
+        yield "more "
+        await asyncio.Future()
 
     streams: list[StreamingHttpResponse] = []
-    respond_with(handler, monkeypatch, lambda: streams.append(StreamingHttpResponse(endless_chunks())) or streams[0])
+    respond_with(handler, monkeypatch, lambda: streams.append(StreamingHttpResponse(unfinished_chunks())) or streams[0])
     run_in_thread(ask(handler, "/export/", {"type": "http.disconnect"}))
     assert streams[0].closed
 

@@ -1,15 +1,13 @@
 """Limits for the head of a request, on a server that is reached without a proxy."""
 
-import asyncio
 import socket
 from contextlib import suppress
 
 import pytest
-import uvicorn
 
 from config import http_protocol
 from config.http_protocol import MAX_HEAD_BYTES, LimitedHttpProtocol
-from tests.conftest import run_in_thread
+from tests.helpers.serving import serving
 
 START = b"GET / HTTP/1.1\r\nHost: x\r\n"
 
@@ -21,26 +19,14 @@ async def respond(scope, receive, send) -> None:
 
 def status_of(*parts: bytes) -> str:
     """Send these parts of a request and return the first line of the response."""
-
-    def exchange(address: tuple[str, int]) -> str:
-        with socket.create_connection(address, timeout=60) as connection:
-            with suppress(ConnectionError):  # the server may respond and close before it has read everything
-                for part in parts:
-                    connection.sendall(part)
-            return " ".join(connection.makefile("rb").readline().decode().split()[1:])
-
-    async def serve() -> str:
-        config = uvicorn.Config(respond, port=0, lifespan="off", log_config=None, http=LimitedHttpProtocol)
-        server = uvicorn.Server(config)
-        running = asyncio.create_task(server.serve())
-        while not server.started:
-            await asyncio.sleep(0)
-        line = await asyncio.to_thread(exchange, server.servers[0].sockets[0].getsockname())
-        server.should_exit = True
-        await running
-        return line
-
-    return run_in_thread(serve())
+    with (
+        serving(respond, http=LimitedHttpProtocol) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
+    ):
+        with suppress(ConnectionError):  # the server may respond and close before it has read everything
+            for part in parts:
+                connection.sendall(part)
+        return " ".join(connection.makefile("rb").readline().decode().split()[1:])
 
 
 def test_an_ordinary_request_passes() -> None:

@@ -28,10 +28,13 @@ class CommandLine:
     capture: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object) -> CommandResult:
-        """Run `manage.py` with these arguments. The test's database connection stays open."""
+        """Run `manage.py` with these arguments. The test's database connection stays open.
+
+        Without a second `django.setup()`: it would send the log to the captured stream, which closes with the test.
+        """
         self.capture.readouterr()
         code: object = 0
-        with patch("django.core.management.base.connections.close_all"):
+        with patch("django.core.management.base.connections.close_all"), patch("django.setup"):
             try:
                 ManagementUtility(["manage.py", *map(str, arguments)]).execute()
             except SystemExit as error:

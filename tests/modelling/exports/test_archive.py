@@ -125,7 +125,7 @@ def test_browser_judgements_are_archived(project: Project, judge: Callable[..., 
     for choice in ("left", "right", "tie"):
         worker = services.enrol(project=project)
         for _ in range(3):
-            judge(worker, choice)
+            judge(worker, choice, response_ms=0)
     fit(project)
     path = tmp_path / "pets.zip"
     path.write_bytes(export_bytes(project, "archive"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from annotation.models import AuditEntry, Judgement, Project, Worker
 from annotation.services import Receipt
@@ -174,6 +175,12 @@ def test_unused_arrays_are_left_out_and_missing_ones_are_named(
     call_command("backup", destination)
     assert "1 model data files were already missing" in capsys.readouterr().out
     assert not [name for name in names_in(destination) if name.startswith("snapshots/")]
+
+
+def test_the_arrays_of_a_pruned_version_are_not_missing(learned: ModelSnapshot, destination: Path, settings) -> None:
+    (settings.DATA_DIR / "snapshots" / str(learned.project_id) / f"{learned.checksum}.npz").unlink()
+    ModelSnapshot.objects.update(pruned_at=timezone.now())
+    assert backup.back_up(destination).missing == []
 
 
 def test_arrays_in_the_table_need_no_files(learned: ModelSnapshot, destination: Path, settings) -> None:

@@ -8,7 +8,7 @@ from annotation.models import AuditEntry, Project, User
 from modelling.exports import service
 from modelling.exports.service import ExportLimitExceeded, ExportRequest, QueuedExport
 from modelling.models import ExportJob
-from tests.modelling.exports.samples import export_bytes, odd_study
+from tests.modelling.exports.samples import export_bytes, fit, odd_study
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +38,16 @@ def test_a_large_file_is_queued_once(odd: Project, owner: User, monkeypatch: pyt
     assert (first.job, first.created, second.created) == (second.job, True, False)
     assert (first.job.format, first.job.sequence, first.job.version) == ("csv", 42, 0)
     assert AuditEntry.objects.filter(action="asked for an export: judgements").count() == 1
+
+
+def test_a_queued_ranking_keeps_the_version_of_its_request(
+    odd: Project, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_STREAMED_ROWS", 1)
+    fit(odd)
+    queued = ExportRequest(odd, owner, "ranking", "csv").deliver()
+    assert isinstance(queued, QueuedExport)
+    assert queued.job.version == odd.snapshots.get().number
 
 
 def test_the_command_line_has_no_limit_and_no_audit_entry(odd: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from annotation.services import Receipt
 from benchmarks.load.waiting import wait_until
 from modelling.models import ModelSnapshot, UpdaterBeat, UpdateState
 from modelling.training import training_state
+from modelling.training.inputs import get_read_point
 from modelling.updater import failure_messages, leases, update, update_state
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -35,6 +36,16 @@ def test_an_expired_lease_is_taken_over_and_the_first_updater_cannot_publish(
     with pytest.raises(leases.LeaseLost):
         update.update_project(first)
     assert ModelSnapshot.objects.count() == 1
+
+
+def test_an_update_never_moves_the_position_in_the_log_backwards(project: Project, crowd: list[Worker]) -> None:
+    state = update_state.claim_project("one")
+    read = get_read_point(project)
+    UpdateState.objects.update(done_sequence=read.sequence + 1)
+    with pytest.raises(leases.LeaseLost):
+        update_state.finish_update(state, read, None)
+    kept = UpdateState.objects.get()
+    assert (kept.done_sequence, kept.owner) == (read.sequence + 1, "one")
 
 
 def test_a_progress_report_is_stored_and_notices_the_loss_of_the_lease(project: Project, crowd: list[Worker]) -> None:

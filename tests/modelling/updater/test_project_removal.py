@@ -30,7 +30,7 @@ from annotation.services.deletion import NotArchived
 from modelling.models import ConsensusScore, ExportJob, ModelSnapshot, SnapshotArrays, UpdateState, WebhookHost
 from modelling.updater import project_removal, update, update_state
 from modelling.updater.webhooks import delivery
-from tests.annotation.services.privacy.test_erasure import CANARY, dump_database
+from tests.annotation.services.privacy.test_erasure import CANARY, dump_database, read_database_files
 from tests.modelling.samples.studies import make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -112,6 +112,14 @@ def test_deleting_a_project_leaves_only_a_tombstone(
     assert list(verification.find_problems(neighbour)) == []
     assert list(verification.find_trigger_problems()) == []
     call_command("verify")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_removed_project_leaves_the_database_files(study: Project, owner: User) -> None:
+    assert CANARY in dump_database() + read_database_files()
+    services.delete_project(project=study, user=owner)
+    remove_all()
+    assert CANARY not in dump_database() + read_database_files()
 
 
 def test_the_typed_name_must_match(study: Project, owner: User, log_in: LogIn) -> None:

@@ -37,6 +37,11 @@ def test_the_task_publishes_versions_like_the_command(
     assert UpdaterBeat.objects.exists()
 
 
+def test_a_task_without_work_records_a_heartbeat(project: Project) -> None:
+    assert tasks.bring_up_to_date() == 0
+    assert UpdaterBeat.objects.exists()
+
+
 def test_a_judgement_sends_a_hint(project: Project, worker: Worker, judge, sent: list[str]) -> None:
     judge(worker)
     wait_until(lambda: sent, 120, "no hint was sent")

@@ -18,7 +18,7 @@ from annotation.services.verification import find_problems
 from modelling.models import ModelSnapshot
 from modelling.training import versions
 from modelling.updater import loop
-from tests.annotation.services.privacy.test_erasure import CANARY, dump_database
+from tests.annotation.services.privacy.test_erasure import CANARY, dump_database, read_database_files
 from tests.helpers.commands import CommandLine
 from tests.modelling.samples.studies import make_version
 
@@ -55,6 +55,15 @@ def test_after_the_retention_period_personal_data_is_erased_and_judgements_stay(
     assert EventHead.objects.get().inputs_revision == before + 1
     assert AuditEntry.objects.first().details == ERASED
     assert list(find_problems(project)) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_data_erased_after_the_retention_period_leaves_the_database_files(
+    project: Project, people: list[Worker]
+) -> None:
+    assert CANARY in dump_database() + read_database_files()
+    retention.erase_worker_data(project)
+    assert CANARY not in dump_database() + read_database_files()
 
 
 def test_nothing_is_erased_earlier_or_without_a_retention_period(project: Project, people: list[Worker]) -> None:
