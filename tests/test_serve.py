@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.load.installation import Installation, descendants, is_alive
 from benchmarks.load.waiting import wait_until
+from modelling.management.commands.serve import listen
 
 PATIENCE = 120  # seconds
 
@@ -66,6 +67,14 @@ def test_a_killed_updater_is_restarted(server: Installation) -> None:
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: any(map(is_alive, descendants(pid) - {first})), PATIENCE, "no new updater was started")
     assert status_of(f"{server.url}/healthz") == 200, "pages were served all the time"
+
+
+def test_responses_do_not_wait_for_acknowledgements() -> None:
+    """Nagle's algorithm would delay every response on a kept connection by 40 ms."""
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_reported_before_anything_is_started(tmp_path: Path) -> None:
