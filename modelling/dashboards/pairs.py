@@ -124,11 +124,14 @@ def matrix_figure(items: list[Item], p: NDArray[np.float64]) -> Figure:
         "z": cells,
         "zmin": 0,
         "zmax": 1,
-        "xgap": 1,  # without gaps, plotly sets an inline style that the content security policy blocks
+        # Without gaps, and for a colour bar, plotly sets inline styles that the content security policy blocks.
+        "xgap": 1,
         "ygap": 1,
+        "showscale": False,
+        "text": [["" if cell is None else f"{100 * cell:.0f}" for cell in row] for row in cells],  # %
+        "texttemplate": "%{text}",
         "colorscale": [[0, "--c2"], [0.5, "--surface"], [1, "--c1"]],
         "hovertemplate": "%{y} / %{x}: %{z:.0%}<extra></extra>",
-        "colorbar": {"tickformat": ".0%", "thickness": 12, "outlinewidth": 0},
     }
     description = _("Probability that each of %(n)d items is preferred to each other; the table below has the numbers.")
     by_key = {"type": "category", "showgrid": False}
