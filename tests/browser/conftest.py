@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Close every page of the test before its server stops: an open page would go on asking for news."""
+    """Close every page of the test before its server stops: an open page keeps polling, and holds a renderer process."""
     browser: Browser | None = getattr(item, "funcargs", {}).get("browser")
     for context in browser.contexts if browser else []:
         context.close()
@@ -56,14 +56,6 @@ def _require_chromium() -> None:
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
     return {"executable_path": CHROMIUM, "args": FLAGS}
-
-
-@pytest.fixture(autouse=True)
-def _close_contexts(browser: Browser) -> Iterator[None]:
-    """Close what a test opened: each context left open keeps a renderer process until the end of the run."""
-    yield
-    for context in browser.contexts:
-        context.close()
 
 
 @pytest.fixture
