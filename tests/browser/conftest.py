@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Close every page of the test before its server stops: an open page keeps polling, and holds a renderer process."""
+    """Close every page of the test before its server stops: open pages poll and hold a renderer process."""
     browser: Browser | None = getattr(item, "funcargs", {}).get("browser")
     for context in browser.contexts if browser else []:
         context.close()
