@@ -47,7 +47,7 @@ def test_the_last_answers_offline_say_what_is_true(start_session: Callable[..., 
     session.press("2")
     expect(page.locator("#waiting-text")).to_have_text(
         "That was the last pair. You are offline. Answers stored on this device: 2. "
-        "They will be sent when you reopen this page online."
+        "They will be sent when you are back online; if you close this page first, open it again then."
     )
     session.context.set_offline(False)
     expect(page.get_by_role("heading", name="Thank you.")).to_be_visible()
