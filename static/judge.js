@@ -206,7 +206,7 @@ const choose = (choice, reason = "") => {
   page.showProblem("");
   news = page.text(choice, { n: countDone() });
   page.showFeedback(page.text("chosen", { choice: page.text(`${choice}Name`) }));
-  if (isHurried(responseTime)) askToRead();
+  if (isHurried(responseTime) && countDone() < task.total) askToRead();
   refresh();
   sender.send();
   setTimeout(refresh, SLOW_SEND + 100);

@@ -1,4 +1,4 @@
-"""Tables that scroll sideways on narrow screens, and headings with explanations."""
+"""Tables that scroll sideways on narrow screens, and headings and terms with explanations."""
 
 from django import template
 from django.utils.html import format_html
@@ -22,6 +22,11 @@ def scroll_table(content: str, *, classes: str = "", label: str = "", labelledby
 @register.simple_tag
 def heading(label: str, explanation: str, classes: str = "") -> SafeString:
     """A column heading whose explanation appears on hover and on focus."""
+    return format_html('<th scope="col" class="{}">{}</th>', classes, hint(label, explanation))
+
+
+@register.simple_tag
+def hint(label: str, explanation: str) -> SafeString:
+    """A term whose explanation appears on hover and on focus."""
     tip = format_html('<span class="tip" role="tooltip">{}</span>', explanation)
-    hint = format_html('<span class="hint" tabindex="0">{}{}</span>', label, tip)
-    return format_html('<th scope="col" class="{}">{}</th>', classes, hint)
+    return format_html('<span class="hint" tabindex="0">{}{}</span>', label, tip)

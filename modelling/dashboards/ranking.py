@@ -118,7 +118,10 @@ class RankingRow:
 
 @dataclass(frozen=True)
 class RankingPage:
-    """One page of the ranking. `n_parts` counts the parts of the comparison graph in the whole version."""
+    """One page of the ranking. `n_parts` counts the parts of the comparison graph in the whole version.
+
+    `n_unjudged` counts the listed items that were never judged, whose rank comes from their text alone.
+    """
 
     query: RankingQuery
     rows: list[RankingRow]
@@ -129,6 +132,7 @@ class RankingPage:
     zero: float
     n_items: int
     n_tiers: int
+    n_unjudged: int
     figures: list[Figure]
     disagreements: list[Disagreement]
     old_rank_intervals: bool
@@ -186,6 +190,7 @@ def ranking_page(
         zero=scale(0.0),
         n_items=max((each.size for each in entries), default=0),
         n_tiers=max((each.tier or 0 for each in entries), default=0),
+        n_unjudged=sum(each.by_text_alone for each in entries),
         figures=ranking_figures(listed, project, linked=linked),
         disagreements=find_disagreements(snapshot, votes, query.group) if linked else [],
         old_rank_intervals=has_old_rank_intervals(snapshot, entries),

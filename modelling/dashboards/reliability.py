@@ -74,7 +74,8 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
         gettext_lazy("Order effect"),
         gettext_lazy(
             "Agreement with the scores in the last third of each worker's judgements minus that in the first third. "
-            "Below 0: workers tire. n: judgements in both thirds."
+            "Below 0: workers tire. Without imported judgements, whose order is that of the file. n: judgements in "
+            "both thirds."
         ),
     ),
     "tie_rate": (gettext_lazy("Tie rate"), gettext_lazy("Share of ties among all judgements. n: judgements.")),

@@ -51,6 +51,11 @@ class RankedEntry:
     list_number: int = 1  # the part, or 1 if all items are in one list
     stored: bool = False  # whether the rank interval is the version's own, not computed for this list
 
+    @property
+    def by_text_alone(self) -> bool:
+        """Whether the item has a rank but no judgements."""
+        return self.rank is not None and self.part is None
+
 
 Entries = dict[int, RankedEntry]
 

@@ -1,4 +1,4 @@
-"""The workers page: the map, and a table with agreement, self-consistency, response times and flags."""
+"""The workers page: the map, and a table with agreement, fit to the model, response times and flags."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from modelling.models import ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 
 PER_PAGE = 25
-COLUMNS = [  # foreseen_by_own_model is the old name of self_consistency
+COLUMNS = [  # self_consistency, once foreseen_by_own_model, is “Explained by the model”
     "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
     "self_consistency", "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version",
     "as_of_seq", "excluded", "exclusion_reason", "arm", "careless", "different", "ordinary", "assessed_answers",
@@ -151,7 +151,7 @@ def _ascending(value: float | None) -> float:
 ORDERS: dict[str, tuple[Any, Any]] = {
     "judgements": (gettext_lazy("most judgements"), lambda row: -row.judgements),
     "agreement": (gettext_lazy("lowest agreement with the crowd"), lambda row: _ascending(row.agreement.value)),
-    "foreseen": (gettext_lazy("lowest self-consistency"), lambda row: _ascending(row.self_consistency.value)),
+    "foreseen": (gettext_lazy("least explained by the model"), lambda row: _ascending(row.self_consistency.value)),
     "fast": (gettext_lazy("fastest"), lambda row: _ascending(row.seconds)),
     "slow": (gettext_lazy("slowest"), lambda row: _descending(row.seconds)),
     "flagged": (gettext_lazy("flagged first"), lambda row: -len(row.flags)),

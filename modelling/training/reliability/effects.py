@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 
@@ -12,11 +13,14 @@ from .answers import Answers
 from .estimates import Z_95, Estimate, share
 
 
-def order_effect(answers: Answers, scores: FloatArray) -> Estimate | None:
-    """Agreement with the scores in the last third of each worker's answers minus agreement in the first third."""
-    agreed = (answers.y - 0.5) * (scores[answers.a] - scores[answers.b]) > 0
-    decided = answers.y != 0.5
-    position = positions(answers.worker)
+def order_effect(answers: Answers, scores: FloatArray, in_order: NDArray[np.bool_]) -> Estimate | None:
+    """Agreement with the scores in the last third of each worker's answers minus agreement in the first third.
+
+    Only the answers `in_order` count: those known to be stored in the order in which they were given.
+    """
+    y, gap = answers.y[in_order], (scores[answers.a] - scores[answers.b])[in_order]
+    agreed, decided = (y - 0.5) * gap > 0, y != 0.5
+    position = positions(answers.worker[in_order])
     first, last = ((position < 1 / 3) & decided, (position >= 2 / 3) & decided)
     n = int(first.sum()), int(last.sum())
     if min(n) == 0:

@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models import Count, F, Value
 from numpy.typing import NDArray
 
-from annotation.models import Arm, Item, Worker
+from annotation.models import Arm, Item, Judgement, Worker
 from annotation.services.pairs.selection import LEAST_JUDGED, RANDOM, SUGGESTED
 from modelling.crowdgppl.arrays import FloatArray
 from modelling.models import ModelSnapshot
@@ -101,7 +101,7 @@ def _cached_reliability(
 ) -> VersionReliability:
     judgements = training_judgements(snapshot).filter(**({"worker__arm": arm} if arm else {})).order_by("sequence")
     by_worker = judgements.count() <= MAX_JUDGEMENTS
-    fields = ["item_lo", "item_hi", "choice", "lo_was_left", "assignment__policy"]
+    fields = ["item_lo", "item_hi", "choice", "lo_was_left", "assignment__policy", "source"]
     if by_worker:
         rows = list(judgements.values_list(F("worker"), *fields, Value(1)))
     else:
@@ -112,15 +112,22 @@ def _cached_reliability(
     item_ids, places = np.unique([row[1:3] for row in rows], return_inverse=True)
     a, b = places.reshape(-1, 2).T
     y = np.array([PREFERENCE[row[3]] for row in rows])
-    count = np.array([row[6] for row in rows], dtype=np.float64)
+    count = np.array([row[7] for row in rows], dtype=np.float64)
     answers = Answers(worker.reshape(-1), a, b, y, count, len(item_ids), len(worker_ids))
     lo_left = np.array([np.nan if row[4] is None else row[4] for row in rows], dtype=np.float64)
+    imported = np.array([row[6] == Judgement.Source.IMPORT for row in rows])
     policies = Policies.count([row[5] for row in rows], count)
-    return _measure(answers, lo_left, policies, item_ids.tolist(), worker_ids.tolist() if by_worker else None)
+    members = worker_ids.tolist() if by_worker else None
+    return _measure(answers, lo_left, imported, policies, item_ids.tolist(), members)
 
 
 def _measure(
-    answers: Answers, lo_left: FloatArray, policies: Policies, item_ids: list[int], worker_ids: list[int] | None
+    answers: Answers,
+    lo_left: FloatArray,
+    imported: NDArray[np.bool_],
+    policies: Policies,
+    item_ids: list[int],
+    worker_ids: list[int] | None,
 ) -> VersionReliability:
     scale, largest = fit_scale(answers), int(np.bincount(answers.parts).max())
     reliability = separation_reliability(scale, answers.parts)
@@ -139,7 +146,7 @@ def _measure(
         fit = fit_statistics(answers, scale, [answers.worker], len(worker_ids))
         codes = Worker.objects.visible().filter(pk__in=worker_ids).values_list("pk", "code")
         workers = _members(fit, worker_ids, dict(codes))
-        measures["order_effect"] = order_effect(answers, scale.scores)
+        measures["order_effect"] = order_effect(answers, scale.scores, ~imported)
     decided, total = answers.y != 0.5, int(answers.count.sum())
     sided = decided & np.isfinite(lo_left)
     left = sided & ((answers.y == 1.0) == (lo_left == 1.0))

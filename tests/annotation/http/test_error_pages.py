@@ -88,7 +88,12 @@ def test_scripts_get_problem_json(client: Client) -> None:
 
 
 def test_scripts_get_the_allowed_methods_of_an_address(client: Client) -> None:
-    for address, allowed in (("/api/v1/projects", "GET, POST"), ("/api/v1/openapi.json", "GET, HEAD")):
+    addresses = {
+        "/api/v1/projects": "GET, POST",
+        "/api/v1/projects/pets/judgements/import": "POST",
+        "/api/v1/openapi.json": "GET, HEAD",
+    }
+    for address, allowed in addresses.items():
         response = client.put(address)
         assert (response.status_code, response["Content-Type"]) == (405, "application/problem+json")
         assert response["Allow"] == allowed

@@ -221,13 +221,8 @@ def test_the_minutes_left_follow_the_workers_own_pace(width: int, start_session:
     assert not scrolls_horizontally(page)
 
 
-@pytest.mark.parametrize("context", [PHONE, {}], ids=["phone", "desktop"])
-def test_several_answers_under_a_second_bring_a_kind_note(
-    context: dict[str, object], start_session: Callable[..., JudgingSession]
-) -> None:
-    session = start_session(quota=20, context=context)
-    page = session.page
-    page.evaluate(RECORD_ANNOUNCEMENTS)
+def answer_five_pairs_in_a_hurry(page: Page) -> None:
+    """Give one answer after two seconds and four in less than a second; leave the clock paused."""
     expect(page.locator("[data-choice=left]")).to_be_enabled()
     page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
     page.clock.run_for(2000)
@@ -236,11 +231,28 @@ def test_several_answers_under_a_second_bring_a_kind_note(
         expect(page.locator("#feedback")).to_have_text("Your answer: First")
         page.clock.run_for(400)
         page.keyboard.press("1")
+
+
+@pytest.mark.parametrize("context", [PHONE, {}], ids=["phone", "desktop"])
+def test_several_answers_under_a_second_bring_a_kind_note(
+    context: dict[str, object], start_session: Callable[..., JudgingSession]
+) -> None:
+    session = start_session(quota=20, context=context)
+    page = session.page
+    page.evaluate(RECORD_ANNOUNCEMENTS)
+    answer_five_pairs_in_a_hurry(page)
     page.clock.resume()
     expect(page.locator("#feedback")).to_have_text("Take your time: please read both texts.")
     expect(page.locator("#feedback")).to_be_in_viewport(ratio=1)
     assert "please read both texts" in page.evaluate("announced.join()")
     assert violations(page) == []
+
+
+def test_after_the_last_pair_nobody_is_asked_to_read_both_texts(start_session: Callable[..., JudgingSession]) -> None:
+    page = start_session(quota=5).page
+    answer_five_pairs_in_a_hurry(page)
+    expect(page.locator("#count")).to_have_text("5 / 5")
+    expect(page.locator("#feedback")).to_have_text("Your answer: First")
 
 
 def test_without_a_consent_text_there_is_no_box_to_tick(served: str, browser: Browser, project: Project) -> None:

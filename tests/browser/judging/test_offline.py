@@ -13,7 +13,7 @@ CACHED_TEXT = "async () => (await caches.match(new URL('/s/pets/offline/', locat
 
 
 def test_a_reload_offline_shows_the_study(start_session: Callable[..., JudgingSession]) -> None:
-    session = start_session(quota=30, context=PHONE, pairs_ahead=8)
+    session = start_session(quota=30, context=PHONE, pairs_ahead=20, redundancy=5)
     page = session.page
     session.wait_until_kept()
     session.press("1")
@@ -24,10 +24,10 @@ def test_a_reload_offline_shows_the_study(start_session: Callable[..., JudgingSe
     for _ in range(3):
         session.press("2")
     page.reload()
-    for _ in range(4):
+    for _ in range(16):
         session.press("0")
-    expect(page.locator("#waiting-text")).to_have_text(re.compile("Answers stored here: 7."))
-    expect(page.locator("#count")).to_have_text("8 / 30")
+    expect(page.locator("#waiting-text")).to_have_text(re.compile("Answers stored here: 19."))
+    expect(page.locator("#count")).to_have_text("20 / 30")
     assert Axe().run(page).response["violations"] == []
 
     session.context.set_offline(False)
@@ -35,7 +35,7 @@ def test_a_reload_offline_shows_the_study(start_session: Callable[..., JudgingSe
     session.press("1")
     session.wait_until_sent()
     assert stored_answers() == set(session.answers)
-    assert Judgement.objects.count() == 9
+    assert Judgement.objects.count() == 21
     assert session.script_errors == []
 
 
@@ -47,7 +47,7 @@ def test_the_last_answers_offline_say_what_is_true(start_session: Callable[..., 
     session.press("2")
     expect(page.locator("#waiting-text")).to_have_text(
         "That was the last pair. You are offline. Answers stored on this device: 2. "
-        "They will be sent when you reopen this page online."
+        "They will be sent when you are back online; if you close this page first, open it again then."
     )
     session.context.set_offline(False)
     expect(page.get_by_role("heading", name="Thank you.")).to_be_visible()

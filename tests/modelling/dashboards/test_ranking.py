@@ -15,7 +15,8 @@ from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
 from modelling.findings.versions import get_findings
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel
-from tests.modelling.samples.two_camps import make_fitted_study
+from modelling.updater.update import update_one
+from tests.modelling.samples.two_camps import make_fitted_study, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -130,6 +131,31 @@ def test_pages_state_the_size_of_intervals_once(
         text = client.get(f"/projects/pets/{page}").text
         assert text.count("Intervals, error bars and ± show 95 % intervals.") == 1, page
         assert "90 % intervals" not in text
+
+
+def test_items_that_were_never_judged_are_counted_and_marked(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    make_study(project)
+    for n in (1, 2):
+        Item.objects.create(project=project, key=f"new-{n}", text=f"Plain words, reason {n + 20}.", group="texts")
+    made = update_one("test")
+    assert made is not None
+    page = ranking_page(made, RankingQuery())
+    assert {row.item.key for row in page.rows if row.score.by_text_alone} == {"new-1", "new-2"}
+    assert (page.n_parts, page.n_unjudged) == (1, 2)
+    text = log_in(owner).get("/projects/pets/ranking/").text
+    assert "2 items were never judged. Their ranks come from their texts alone" in text
+    assert text.count('<small class="muted">text only</small>') == 2
+
+
+def test_a_ranking_of_judged_items_mentions_no_others(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    make_fitted_study(project)
+    text = log_in(owner).get("/projects/pets/ranking/").text
+    assert "never judged" not in text
+    assert "text only" not in text
 
 
 def test_a_version_of_an_earlier_release_says_that_its_rank_intervals_are_90_percent(

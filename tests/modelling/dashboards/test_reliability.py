@@ -1,18 +1,21 @@
 """The reliability page shows the figures of the exported file, and the self-consistency of the progress page."""
 
 from collections.abc import Callable
+from itertools import combinations
 
 import pytest
 from django.test import Client
 from django.utils.translation import override
 
-from annotation.models import User
+from annotation.importing.judgements import ImportedJudgement, import_judgements
+from annotation.models import Project, User, Worker
 from modelling.dashboards.progress import compute_agreement
 from modelling.dashboards.reliability import reliability_page
 from modelling.exports.catalogue import TABLES
 from modelling.exports.points import resolve_point
 from modelling.models import ModelSnapshot
 from modelling.training.reliability import versions as version_reliability
+from modelling.updater.update import update_one
 from tests.modelling.samples.two_camps import snapshot as snapshot
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +43,31 @@ def test_self_consistency_is_that_of_the_progress_page(snapshot: ModelSnapshot) 
     found, agreement = version_reliability.get_reliability(snapshot), compute_agreement(snapshot)
     estimate = found.measures["self_consistency"]
     assert agreement.within == (pytest.approx(estimate.value) if estimate else None)
+
+
+def test_imported_judgements_have_no_order_effect(
+    project: Project, worker: Worker, judge: Callable[..., object], owner: User, log_in: Callable[[User], Client]
+) -> None:
+    """The order of a file says nothing about when its judgements were made."""
+    keys = ["cats-1", "cats-2", "cats-3", "cats-4"]
+    rows = [
+        ImportedJudgement(line=line, worker="m001", a=a, b=b, choice="a")
+        for line, (a, b) in enumerate(combinations(keys, 2), start=1)
+    ]
+    import_judgements(project=project, user=owner, rows=rows)
+    imported = update_one("test")
+    assert imported is not None
+    measures = {each.name: each for each in reliability_page(imported).measures}
+    assert measures["order_effect"].estimate is None
+    assert "Without imported judgements" in log_in(owner).get("/projects/pets/reliability/").text
+
+    for _ in range(6):
+        judge(worker, "left")
+    mixed = update_one("test")
+    assert mixed is not None
+    estimate = version_reliability.get_reliability(mixed).measures["order_effect"]
+    assert estimate is not None
+    assert estimate.n == 4  # two of the six answers in each third
 
 
 def test_large_studies_get_the_measures_that_need_no_workers(

@@ -1,4 +1,4 @@
-"""The workers page: the map with its ellipses, agreement, self-consistency and the CSV file."""
+"""The workers page: the map with its ellipses, agreement, fit to the model and the CSV file."""
 
 import csv
 import io
@@ -130,6 +130,18 @@ def test_the_file_has_every_worker_and_is_audited(
     assert all(float(row["agrees_with_consensus"]) == shown[row["worker"]].agreement.value for row in rows)
     assert all(float(row["x"]) == shown[row["worker"]].position.x for row in rows)
     assert AuditEntry.objects.filter(action="exported workers", user=analyst).exists()
+
+
+def test_the_fit_to_the_own_scores_is_not_called_self_consistency(
+    snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    """The glossary and the page Reliability use that word for agreement with oneself on repeated pairs."""
+    client, worker = log_in(owner), Worker.objects.filter(project=snapshot.project).earliest("pk")
+    for page in ("workers/", f"workers/{worker.code}/"):
+        text = client.get(f"/projects/pets/{page}").text
+        assert "Explained by the model" in text, page
+        assert "not how reliable the worker is" in text, page
+        assert "elf-consistency" not in text, page
 
 
 def test_before_the_first_version_the_workers_are_listed(

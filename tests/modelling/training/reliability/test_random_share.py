@@ -117,16 +117,24 @@ def test_positions_are_counted_for_each_worker() -> None:
 
 def test_tired_workers_show_an_order_effect() -> None:
     answers, t = simulated(n=600, spread=2.0)
-    fresh = order_effect(answers, t)
+    all_answers = np.ones(600, dtype=bool)
+    fresh = order_effect(answers, t, all_answers)
     late = positions(answers.worker) >= 2 / 3
     y = np.where(late, np.random.default_rng(1).integers(0, 2, 600), answers.y).astype(float)
-    tired = order_effect(Answers(answers.worker, answers.a, answers.b, y, answers.count, 12, 8), t)
+    tired = order_effect(Answers(answers.worker, answers.a, answers.b, y, answers.count, 12, 8), t, all_answers)
     assert fresh is not None
     assert tired is not None
     assert fresh.low is not None
     assert tired.high is not None
     assert fresh.low < 0.0 < (fresh.high or 0.0)
     assert tired.high < 0.0
+
+
+def test_only_answers_in_a_known_order_have_an_order_effect() -> None:
+    answers, t = simulated(n=600, spread=2.0)
+    known = np.arange(600) % 2 == 0
+    assert order_effect(answers, t, known) == order_effect(take_answers(answers, known), t, np.ones(300, dtype=bool))
+    assert order_effect(answers, t, np.zeros(600, dtype=bool)) is None
 
 
 def test_ties_are_counted_by_the_gap_of_the_scores() -> None:

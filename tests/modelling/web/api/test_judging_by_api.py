@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from annotation import services
 from annotation.http import throttling
 from annotation.models import Judgement, JudgementNote, PlatformIdentity, Project, Retraction, Worker
 from annotation.services.verification import find_problems
+from modelling.updater.update import update_one
 
 pytestmark = pytest.mark.django_db
 PETS = "/api/v1/projects/pets"
@@ -214,6 +216,28 @@ def test_past_judgements_are_imported_once_with_their_details(send: Send, projec
     )  # fmt: skip
     assert (first.worker.traits, first.worker.identity.external_id) == ({"age": "31"}, "m001")
     assert not list(find_problems(project))
+
+
+def test_a_script_goes_from_texts_and_past_judgements_to_the_ranking(olga: Client) -> None:
+    def post(address: str, body: dict[str, Any]) -> Any:
+        return olga.post(f"/api/v1/projects{address}", body, content_type="application/json")
+
+    assert post("", {"slug": "songs", "title": "Songs"}).status_code == 201
+    keys = ["best", "good", "fair", "poor"]
+    texts = [{"key": key, "text": f"A {key} song."} for key in keys]
+    assert post("/songs/items", {"items": texts}).json()["added"] == 4
+    past = [
+        {"worker": worker, "a": a, "b": b, "choice": "a"}
+        for worker in ("m001", "m002", "m003")
+        for a, b in combinations(keys, 2)
+    ]
+    assert post("/songs/judgements/import", {"judgements": past}).json()["added"] == 18
+    listed = olga.get("/api/v1/projects/songs/judgements", {"source": "import", "limit": 100}).json()
+    assert len(listed["rows"]) == 18
+    assert update_one("test") is not None
+    rows = olga.get("/api/v1/projects/songs/ranking").json()["rows"]
+    assert [row["key"] for row in rows] == keys
+    assert [(row["wins"], row["losses"]) for row in rows] == [(9, 0), (6, 3), (3, 6), (0, 9)]
 
 
 def test_all_unknown_keys_of_imported_judgements_are_named(send: Send, project: Project) -> None:
