@@ -116,7 +116,7 @@ def test_each_group_has_its_own_top_where_pairs_stay_within_groups(project: Proj
     page = stopping_page(version)
     assert page is not None
     assert page.found.groups == 2
-    assert "of the 2 groups" in page.sentence
+    assert "over the 2 groups" in page.sentence
 
 
 def test_without_enough_items_there_is_no_stop_rule(
