@@ -269,13 +269,13 @@ def test_answers_of_an_ended_session_are_reported_once(
 ) -> None:
     session = start_session()
     page = session.page
-    page.route("**/judgements/", lambda route: route.abort())
+    session.context.set_offline(True)
     session.press("1")
     session.press("2")
     page.on("dialog", lambda dialog: dialog.accept())
     page.goto("about:blank")  # no page is left that would retry
     session.context.clear_cookies()
-    page.unroute("**/judgements/")
+    session.context.set_offline(False)
     session.join()
     expect(page.locator("#problem-text")).to_contain_text("2 earlier answers on this device")
     page.reload()
