@@ -273,8 +273,8 @@ def test_answers_of_an_ended_session_are_reported_once(
     session.press("1")
     session.press("2")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.goto("about:blank")  # no page is left that would retry
-    session.context.clear_cookies()
+    session.context.clear_cookies()  # before the page sends its answers once more while it closes
+    page.goto("about:blank")
     session.context.set_offline(False)
     session.join()
     expect(page.locator("#problem-text")).to_contain_text("2 earlier answers on this device")
