@@ -8,8 +8,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from annotation.exceptions import RequestError
-from annotation.models import Recruitment
+from annotation.models import Recruitment, Worker
 
+# Outcomes that are not paid without a code: the worker is asked to return the task instead.
+RETURNED_WITHOUT_CODE = (
+    Worker.Outcome.DECLINED, Worker.Outcome.SCREENED_OUT, Worker.Outcome.FAILED_CHECKS, Worker.Outcome.RETURNED,
+)  # fmt: skip
 # Placeholders that a platform did not replace by an ID: {{%PROLIFIC_PID%}}, %SURVEY_CODE%, ${e://Field/id}, [id], <id>.
 PLACEHOLDER = re.compile(r"\{.*\}|^%.*%$|^\$|^\[.*\]$|^<.*>$")
 
@@ -49,7 +53,14 @@ class Completion:
 
     code: str = ""
     url: str = ""
-    return_asked: bool = False  # the worker is asked to return the task, because this outcome has no code
+    return_asked: bool = False  # this outcome has no code, and the worker is asked to return the task
+    submit_asked: bool = False  # this outcome has no code, and the worker is asked to end the task without one
+
+    @classmethod
+    def without_code(cls, outcome: str) -> "Completion":
+        """The completion for an outcome that has no code; no one who has worked is asked to return the task."""
+        is_returned = outcome in RETURNED_WITHOUT_CODE
+        return cls(return_asked=is_returned, submit_asked=not is_returned)
 
 
 class Platform(ABC):

@@ -1,5 +1,6 @@
 """Any other panel (SONA, CloudResearch, own lists), with parameter names and return link taken from settings."""
 
+import re
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
@@ -11,6 +12,8 @@ from annotation.models import Recruitment
 from annotation.platforms.base import Completion, Identity, Platform
 
 FIELDS = ("code", "participant", "session")
+# Browsers read a backslash as the end of the host, Python does not: allow nothing but names.
+HOST = re.compile(r"[a-z0-9.-]+")
 
 
 class Generic(Platform):
@@ -23,7 +26,7 @@ class Generic(Platform):
     def complete(self, outcome: str, identity: Identity) -> Completion:
         code, address = self.code_for(outcome), self.recruitment.completion_url
         if not address or ("{code}" in address and not code):
-            return Completion(code, return_asked=not code)
+            return Completion(code) if code else Completion.without_code(outcome)
         values = {"code": code, "participant": identity.external_id, "session": identity.session_id}
         for name in FIELDS:
             address = address.replace(f"{{{name}}}", quote(values[name], safe=""))
@@ -37,7 +40,7 @@ def validate_completion_url(address: str) -> None:
         host = parts.hostname or ""
     except ValueError:
         parts, host = urlsplit(""), ""
-    plain = parts.scheme == "https" and parts.netloc == host and "{" not in host
+    plain = parts.scheme == "https" and parts.netloc == host and HOST.fullmatch(host)
     if not plain or not validate_host(host, settings.COMPLETION_HOSTS):
         raise ValidationError(
             _("The link must start with https:// and one of these hosts: %(hosts)s. An administrator can add others.")

@@ -39,7 +39,10 @@ def is_preview(query: QueryDict) -> bool:
 def submit_address(query: QueryDict) -> str:
     """The address of the final form. Only MTurk's own hosts are allowed, or the form would be an open redirect."""
     values = query.getlist("turkSubmitTo")
-    parts = urlsplit(values[0]) if len(values) == 1 else None
+    try:
+        parts = urlsplit(values[0]) if len(values) == 1 else None
+    except ValueError:  # not an address, such as https://[
+        parts = None
     if parts is None or parts.scheme != "https" or parts.netloc not in HOSTS:
         raise LinkInvalid
     return f"https://{parts.netloc}{SUBMIT_PATH}"

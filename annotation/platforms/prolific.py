@@ -38,5 +38,5 @@ class Prolific(Platform):
     def complete(self, outcome: str, identity: Identity) -> Completion:
         code = self.code_for(outcome)
         if not code:
-            return Completion(return_asked=True)
+            return Completion.without_code(outcome)
         return Completion(code, f"{COMPLETION_URL}?{urlencode({'cc': code})}")

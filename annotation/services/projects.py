@@ -48,8 +48,6 @@ def change_project(*, project: Project, user: User | None, changes: dict[str, An
         setattr(project, name, changes[name])
     project.plain_texts = [name for name in project.plain_texts if name not in old]
     project.save(update_fields=[*old, "plain_texts"])
-    if changes.get("state") == Project.State.OPEN and "state" in old:
-        passport.freeze(project)
     if "suggestions" in old:
         Suggestion.objects.filter(project=project).delete()  # the suggestions were made for another purpose
     if "model_settings" in old:
@@ -57,6 +55,8 @@ def change_project(*, project: Project, user: User | None, changes: dict[str, An
     if not old.keys().isdisjoint(QUOTA_FIELDS):
         renew_quotas(project)
     audit(project, user, "changed settings", {name: [old[name], changes[name]] for name in old})
+    if changes.get("state") == Project.State.OPEN and "state" in old:
+        passport.freeze(project)  # last: what was changed together with the state is part of the plan
 
 
 def copied_settings(project: Project) -> dict[str, Any]:

@@ -170,6 +170,7 @@ JOIN annotation_item lo ON lo.id = a.item_lo_id JOIN annotation_item hi ON hi.id
 LEASE_BY_ID = LEASES + "WHERE a.worker_id = %s AND a.public_id = %s"
 OPEN_LEASES = LEASES + "WHERE a.worker_id = %s AND a.closed_at IS NULL ORDER BY a.id"
 COUNT_OPEN_LEASES = "SELECT COUNT(*) FROM annotation_assignment WHERE worker_id = %s AND closed_at IS NULL"
+OPEN_LEASES_AND_JUDGEMENTS = "SELECT (" + COUNT_OPEN_LEASES + "), (" + COUNT_JUDGEMENTS + ")"
 CLOSE_LEASE = "UPDATE annotation_assignment SET closed_at = %s WHERE id = %s"
 
 
@@ -191,9 +192,10 @@ def _leases(worker: Worker, sql: str, *params: Any) -> list[Assignment]:
     return leases
 
 
-def count_open_leases(worker: Worker) -> int:
-    [(count,)] = fetch_rows(COUNT_OPEN_LEASES, worker.pk)
-    return int(count)
+def count_open_leases_and_judgements(worker: Worker) -> tuple[int, int]:
+    """Both counts in one statement, so that an answer on another device is either an open lease or a judgement."""
+    [(leases, judgements)] = fetch_rows(OPEN_LEASES_AND_JUDGEMENTS, worker.pk, worker.pk)
+    return int(leases), int(judgements)
 
 
 def close_lease(lease: Assignment, at: datetime) -> None:

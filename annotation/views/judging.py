@@ -96,7 +96,7 @@ def judge(request: HttpRequest, project: Project) -> HttpResponse:
     except LinkInvalid as error:
         return request_error_page(request, error)
     if worker and identity:
-        return _resume(project, worker)
+        return resume_worker(worker)
     if worker and worker.ended_at:
         return render_thanks(request, worker, build_task(worker))
     if project.state != Project.State.OPEN:
@@ -123,9 +123,9 @@ def participation_context(project: Project, worker: Worker | None) -> dict[str, 
     return {"project": project, "worker": worker, "design": design, "return_code": code}
 
 
-def _resume(project: Project, worker: Worker) -> HttpResponse:
+def resume_worker(worker: Worker) -> HttpResponse:
     """Redirect a worker to where they left off, at an address without their platform IDs."""
-    response = redirect(project.get_judging_url())
+    response = redirect(worker.project.get_judging_url())
     set_worker_cookie(response, worker)
     return response
 

@@ -12,7 +12,7 @@ from django.db import DatabaseError, transaction
 
 from annotation.models import Assignment, EventHead, Item, Judgement, Project, Retraction, Worker, WorkerExclusion
 from annotation.services import create_project
-from annotation.services.participation.passport import is_intact
+from annotation.services.participation.passport import ITEM_CHANGES, is_intact
 from annotation.storage import queries
 from annotation.storage.event_log import Event, event_hash
 from modelling.exports.archive import EVENTS, ITEMS, MANIFEST, RANKING, WORKERS
@@ -47,6 +47,7 @@ class Reproduction:
     max_difference: float | None
     passport: str = "none"  # or "verified", "damaged"
     passport_changes: int = 0  # changes to the plan after it was frozen
+    passport_changed: tuple[str, ...] = ()  # which parts of the plan
 
     @property
     def agrees(self) -> bool:
@@ -90,16 +91,19 @@ def reproduce(folder: Path, manifest: dict[str, Any], progress: ReportProgress |
 
 
 def check_passport(archived: Any) -> dict[str, Any]:
-    """Check the archived passport's hash, and count the changes to the plan after it was frozen.
+    """Check the archived passport's hash, and count and name the changes to the plan after it was frozen.
 
-    Changed items count as one; archives of earlier releases do not say whether they changed.
+    Archives of earlier releases do not list changes of items, and the first ones do not say whether there were any.
     """
     if archived is None:  # the plan was never frozen, or an earlier release made the archive
         return {}
     try:
         intact = is_intact(archived["content"], archived["frozen_at"], archived["sha256"])
-        changes = len(archived["changes"]) + bool(archived.get("items_changed"))
-        return {"passport": "verified" if intact else "damaged", "passport_changes": changes}
+        names = [str(change["name"]) for change in archived["changes"]]
+        if archived.get("items_changed") and ITEM_CHANGES not in names:
+            names.append(ITEM_CHANGES)
+        verdict = "verified" if intact else "damaged"
+        return {"passport": verdict, "passport_changes": len(names), "passport_changed": tuple(dict.fromkeys(names))}
     except (KeyError, TypeError):
         return {"passport": "damaged"}
 

@@ -7,10 +7,20 @@ import { createStore } from "./store.js";
 const notice = document.getElementById("unsent-notice");
 const store = createStore(notice.dataset.store);
 
+// A participation ends once its answers are on the server, unless the server does not take them now.
+const finish = document.querySelector("[data-finish]");
+let refused = false;
+
 const show = () => {
   const count = store.entries().length;
+  if (finish) finish.disabled = Boolean(count) && !refused;
   notice.hidden = !count;
   notice.textContent = notice.dataset.text.replace("{n}", count);
+};
+
+const stopped = () => {
+  refused = true;
+  show();
 };
 
 const settled = () => {
@@ -23,7 +33,7 @@ const sender = createSender({
   name: notice.dataset.store,
   urls: { judgement: notice.dataset.submit, retraction: notice.dataset.retract, task: notice.dataset.task },
   csrf: notice.dataset.csrf,
-  callbacks: { settled, task: show, stopped: show, waiting: show },
+  callbacks: { settled, task: show, stopped, waiting: show },
 });
 
 show();

@@ -6,6 +6,7 @@ requests want the last one, one insert succeeds and the other request selects ag
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
 
@@ -35,8 +36,9 @@ def lease_pairs(*, worker: Worker, rng: Random, done: int | None = None) -> list
     leases = _renew(_open_leases(worker), project, timezone.now())
     wanted = min(project.pairs_ahead, worker.judgements_wanted - done)
     few = len(leases) <= max(project.pairs_ahead - REFILL, 0)
-    if few and len(leases) < wanted and _top_up(worker, wanted, rng):
-        leases = _open_leases(worker)
+    if few and len(leases) < wanted:
+        _top_up(worker, rng)
+        leases = _open_leases(worker)  # even if none was added: another device of the worker may have got some
     return leases[: project.pairs_ahead]
 
 
@@ -71,31 +73,33 @@ def _close(lease: Assignment, now: datetime) -> None:
         add_load([(lease.item_lo_id, lease.item_hi_id)], change=-1)
 
 
-def _top_up(worker: Worker, wanted: int, rng: Random) -> bool:
-    """Lease more pairs; False if none was added, for example because an undo took a slot back in the meantime."""
+def _top_up(worker: Worker, rng: Random) -> None:
+    """Lease more pairs, with a second attempt if an undo took a slot back in the meantime."""
     try:
-        return _select_and_issue(worker, wanted, rng)
+        _select_and_issue(worker, rng)
     except IntegrityError:
-        return False
+        with suppress(IntegrityError):
+            _select_and_issue(worker, rng)
 
 
 @serialise_writes
-def _select_and_issue(worker: Worker, wanted: int, rng: Random) -> bool:
+def _select_and_issue(worker: Worker, rng: Random) -> None:
     """Select and issue pairs while holding the project's lock, because workers compete for the same few pairs.
 
-    The lock does not delay answers. Loads are raised last, in key order, so that there is no deadlock.
+    The lock does not delay answers: one on the worker's other device may have come in since the page was asked for, so
+    the answers are counted again. Loads are raised last, in key order, so that there is no deadlock.
     """
     queries.lock_project(worker.project)
     _free_expired(worker.project, timezone.now())
     selector = PairSelector(worker, rng)
     allowed = max(USUAL_AHEAD, selector.count_free_slots() // FREE_SHARE)
-    missing = min(wanted, allowed) - queries.count_open_leases(worker)
+    n_open, done = queries.count_open_leases_and_judgements(worker)
+    missing = min(worker.project.pairs_ahead, worker.judgements_wanted - done, allowed) - n_open
     selections = [selection for _ in range(missing) if (selection := selector.select())]
     if selections:
         _issue(worker, selections)
         if selector.used_suggestions:
             queries.count_suggestions(selector.used_suggestions)
-    return bool(selections)
 
 
 def _issue(worker: Worker, selections: list[Selection]) -> None:

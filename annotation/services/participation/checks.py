@@ -155,7 +155,7 @@ def get_result(worker: Worker) -> CheckResult:
 
 
 def has_failed(worker: Worker) -> bool:
-    """Whether a worker who has answered everything ends with the outcome “failed checks”."""
+    """Whether a worker who has answered everything they could ends with the outcome “failed checks”."""
     result = get_result(worker)
     rules = Preparation.objects.filter(project=worker.project).values_list("gold_consequence", flat=True)
     return result.attention_over or (result.flagged and rules.first() == Preparation.Consequence.FAILED_CHECKS)

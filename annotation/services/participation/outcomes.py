@@ -70,7 +70,7 @@ def _outcome_of(worker: Worker, has_pairs: bool) -> str:
         return Outcome.STOPPED
     if has_pairs and worker.project.state == Project.State.OPEN:
         raise NotFinished
-    return Outcome.NO_WORK_LEFT
+    return Outcome.FAILED_CHECKS if has_failed(worker) else Outcome.NO_WORK_LEFT
 
 
 def store_closing_answers(*, worker: Worker, answers: dict[str, Any]) -> None:

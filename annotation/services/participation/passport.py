@@ -20,6 +20,12 @@ SETTINGS = (
 )  # fmt: skip
 PREPARATION = ("practice", "comprehension", "gold", "gold_limit", "gold_consequence")
 ARMS, SIMULATION = "arms", "simulation"
+# Audit actions that change the active items.
+ITEM_ACTIONS = (
+    "activated an item", "added an item", "corrected an item", "deactivated an item", "imported items",
+    "moved an item to another group",
+)  # fmt: skip
+ITEM_CHANGES = "items"
 NOT_COLLECTED = (Judgement.Source.IMPORT, Judgement.Source.SIMULATED)
 
 
@@ -67,7 +73,10 @@ def is_intact(content: dict[str, Any], frozen_at: str, digest: str) -> bool:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """A change to the plan after it was frozen, with the old and new values."""
+    """A change to the plan after it was frozen, with the old and new values.
+
+    A change of items has no old value, and as its new value what was done and to which items.
+    """
 
     at: datetime
     by: str
@@ -85,10 +94,15 @@ def list_changes(passport: StudyPassport) -> list[PlanChange]:
 
 
 def _changes_in(entry: AuditEntry) -> Iterator[PlanChange]:
+    by = entry.user.get_username() if entry.user else ""
+    if entry.action in ITEM_ACTIONS:
+        details = {name: value for name, value in entry.details.items() if name != "details_before"}
+        yield PlanChange(entry.at, by, ITEM_CHANGES, None, {"action": entry.action, **details})
+        return
     names = {*SETTINGS, *PREPARATION, *RULES, ARMS, SIMULATION}
     for name, value in entry.details.items():
         if name in names and isinstance(value, list) and len(value) == 2:
-            yield PlanChange(entry.at, entry.user.get_username() if entry.user else "", name, *value)
+            yield PlanChange(entry.at, by, name, *value)
 
 
 def changed_items(passport: StudyPassport) -> bool:

@@ -13,14 +13,22 @@ from annotation.storage.write_lock import serialise_writes
 def record_status(*, project: Project, message: SubmissionStatus) -> bool:
     """Store the event and act on it in one transaction; False if it was stored before."""
     try:
-        return _record(project, message)
+        identity = _record(project, message)
     except IntegrityError:
         return False
+    # The worker may have joined in the meantime, and have looked for events before this one was committed.
+    if identity is None and (joined := _find_identity(project, message.session_id)):
+        apply_earlier_events(joined.worker)
+    return True
+
+
+def _find_identity(project: Project, session_id: str) -> PlatformIdentity | None:
+    return PlatformIdentity.objects.filter(project=project, session_id=session_id).first()
 
 
 @serialise_writes
-def _record(project: Project, message: SubmissionStatus) -> bool:
-    identity = PlatformIdentity.objects.filter(project=project, session_id=message.session_id).first()
+def _record(project: Project, message: SubmissionStatus) -> PlatformIdentity | None:
+    identity = _find_identity(project, message.session_id)
     PlatformEvent.objects.create(
         project=project,
         worker=identity.worker if identity else None,
@@ -32,7 +40,7 @@ def _record(project: Project, message: SubmissionStatus) -> bool:
     newer = PlatformEvent.objects.filter(project=project, session_id=message.session_id, sent_at__gt=message.sent_at)
     if identity and not newer.exists():
         _apply(identity, message.status)
-    return True
+    return identity
 
 
 def apply_earlier_events(worker: Worker) -> None:

@@ -132,7 +132,7 @@ class Change:
 def recent_changes(project: Project) -> list[Change]:
     """The newest changes of a project."""
     return [
-        Change(entry, describe_action(entry.action), _describe_details(entry))
+        Change(entry, describe_action(entry.action), describe_details(entry.action, entry.details))
         for entry in project.audit.select_related("user")[:MAX_CHANGES]
     ]
 
@@ -148,9 +148,9 @@ def describe_action(action: str) -> str:
     return action
 
 
-def _describe_details(entry: AuditEntry) -> list[str]:
-    """Format the details that are not empty; for long values show only the label."""
-    values = [(_label(entry.action, name), _format_value(value)) for name, value in entry.details.items()]
+def describe_details(action: str, details: dict[str, Any]) -> list[str]:
+    """Format the details of an audit entry that are not empty; for long values show only the label."""
+    values = [(_label(action, name), _format_value(value)) for name, value in details.items()]
     return [f"{label}: {value}" if len(value) <= MAX_VALUE else label for label, value in values if value]
 
 

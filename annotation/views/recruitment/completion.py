@@ -11,22 +11,30 @@ from annotation.http.arrival import read_joining
 from annotation.http.error_pages import request_error_page
 from annotation.models import Project, Worker
 from annotation.platforms import LinkInvalid
+from annotation.services.participation.arrival import find_arrived
 from annotation.services.participation.outcomes import NotFinished, get_completion, store_closing_answers
 from annotation.services.participation.outcomes import finish as finish_participation
 from annotation.services.tasks import build_task
-from annotation.views.judging import in_study_language, render_closing, render_thanks
+from annotation.views.judging import in_study_language, render_closing, render_thanks, resume_worker
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_study_language
 def decline(request: HttpRequest, project: Project) -> HttpResponse:
-    """Show the page for someone who does not consent. Nothing is stored."""
-    if request.method != "POST" or get_worker(request, project):
+    """Show the page for someone who does not consent. Nothing is stored.
+
+    Someone who has joined on another device or in another tab continues there.
+    """
+    is_known = get_worker(request, project) is not None and not request.POST.get("arrival")
+    if request.method != "POST" or is_known:
         return redirect(project.get_judging_url())
     try:
-        completion = get_completion(project, Worker.Outcome.DECLINED, read_joining(request, project))
+        identity = read_joining(request, project)
     except LinkInvalid as error:
         return request_error_page(request, error)
+    if identity and (worker := find_arrived(project, identity)):
+        return resume_worker(worker)
+    completion = get_completion(project, Worker.Outcome.DECLINED, identity)
     return render(request, "annotation/participation/declined.html", {"project": project, "completion": completion})
 
 

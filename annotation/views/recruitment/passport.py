@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from annotation.http.access import Role, has_role, members_only
 from annotation.models import Preparation, Project, StudyPassport
 from annotation.services.participation.passport import (
+    ITEM_CHANGES,
     PREPARATION,
     RULES,
     changed_items,
@@ -26,6 +27,7 @@ from annotation.services.participation.passport import (
 )
 from annotation.services.participation.recruitment import change_rules
 from annotation.views import ResearcherRequest
+from annotation.views.projects.history import describe_action, describe_details
 
 CHOICES = {
     "pairs": Project.Pairs.choices,
@@ -54,6 +56,7 @@ def field_label(name: str) -> str:
         "simulation": _("simulation of the study"),
         "practice": _("practice pairs"),
         "comprehension": _("comprehension check"),
+        "items": _("items"),
         "n_items": _("active items"),
         "items_sha256": _("SHA-256 of the items"),
     }
@@ -67,6 +70,9 @@ def field_label(name: str) -> str:
 def format_value(name: str, value: Any) -> str:
     if name in CHOICES:
         return str(dict(CHOICES[name]).get(value, value))
+    if name == ITEM_CHANGES and value:
+        done = describe_details(value["action"], {part: value[part] for part in value if part != "action"})
+        return "\n".join([capfirst(describe_action(value["action"])), *done])
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -75,7 +81,7 @@ def format_value(name: str, value: Any) -> str:
         return "\n".join(f"{key}: {_format_part(part)}" for key, part in value.items())
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False) if value else "–"
-    return str(value) or "–"
+    return "–" if value in (None, "") else str(value)
 
 
 def _format_part(value: Any) -> str:

@@ -71,7 +71,7 @@ class Command(ConcordCommand):
 
 PASSPORTS = {
     "none": "The archive has no passport.",
-    "verified": "The passport's hash matches; changes to the plan since it was frozen: {n}.",
+    "verified": "The passport's hash matches; changes to the plan since it was frozen: {changed}.",
     "damaged": "The passport does not match its hash.",
 }
 
@@ -79,7 +79,9 @@ PASSPORTS = {
 def describe(verdict: dict[str, Any]) -> str:
     size = f"{verdict['events']:,} events, {verdict['items']} items"
     subject = f"Version {verdict['version']} of {verdict['project']} ({size})"
-    plan = PASSPORTS[verdict["passport"]].format(n=verdict["passport_changes"])
+    names = verdict["passport_changed"]
+    changed = f"{verdict['passport_changes']} ({', '.join(names)})" if names else "none"
+    plan = PASSPORTS[verdict["passport"]].format(changed=changed)
     if verdict["agrees"]:
         order = f"Same order; scores differ by at most {verdict['max_difference']:.1e}."
         return f"{subject}: the ranking agrees. {order} {plan}"

@@ -49,10 +49,18 @@ def test_only_the_frame_may_be_framed_and_only_by_mturk(mturk_project: Project, 
 
 @pytest.mark.parametrize(
     "address",
-    ["https://evil.example/", "http://www.mturk.com", "https://www.mturk.com.evil.io", "https://a@evil.io", "", "//x"],
-)
+    [
+        "https://evil.example/", "http://www.mturk.com", "https://www.mturk.com.evil.io", "https://a@evil.io",
+        "", "//x", "https://[www.mturk.com", "https://www.mturk.com:99999", "https://www.mturk.com\\@evil.io",
+    ],
+)  # fmt: skip
 def test_a_form_to_another_host_is_refused(mturk_project: Project, client: Client, address: str) -> None:
     assert frame(client, turkSubmitTo=address).status_code == 400
+
+
+def test_a_doubled_address_of_the_form_is_refused(mturk_project: Project, client: Client) -> None:
+    query = urlencode([*ACCEPTED.items(), ("turkSubmitTo", "https://www.mturk.com")])
+    assert client.get(f"/s/pets/mturk/?{query}").status_code == 400
 
 
 def test_the_form_appears_only_after_the_participation_has_ended(mturk_project: Project, client: Client) -> None:

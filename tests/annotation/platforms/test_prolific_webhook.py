@@ -15,6 +15,7 @@ from django.test import Client
 from annotation import services
 from annotation.models import Item, PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import sign
+from annotation.services.participation import platform_events
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.privacy.retention import erase_worker_data
 from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
@@ -99,6 +100,23 @@ def test_a_task_returned_before_consent_does_not_begin(project: Project, client:
     worker = Worker.objects.get()
     assert (worker.outcome, PlatformIdentity.objects.get().status) == ("returned", "RETURNED")
     assert PlatformEvent.objects.get().worker == worker, "it is erased with the worker"
+
+
+def test_a_task_returned_while_its_worker_joins_does_not_begin(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message looks for the worker before they have joined, and they look for messages before it is committed."""
+    record = platform_events._record
+
+    def record_before_the_worker_is_known(*args: Any) -> Any:
+        PlatformIdentity.objects.update(session_id="")
+        found = record(*args)
+        PlatformIdentity.objects.update(session_id=SESSION)
+        return found
+
+    monkeypatch.setattr(platform_events, "_record", record_before_the_worker_is_known)
+    assert post("RETURNED").json() == {"recorded": True}
+    worker.refresh_from_db()
+    assert worker.outcome == "returned"
+    assert PlatformEvent.objects.get().worker == worker
 
 
 def test_a_new_session_has_its_own_status(worker: Worker, client: Client) -> None:

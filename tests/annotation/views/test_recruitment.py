@@ -57,6 +57,9 @@ def test_pages_show_the_link_for_the_platform_not_the_one_it_refuses(olga: Clien
         "https://{participant}.sona-systems.com/",
         "https://app.prolific.com:8443/",
         "https://[::1",
+        "https://evil.io\\.sona-systems.com/",
+        "https://evil.io%2f.sona-systems.com/",
+        "https://evil.io .sona-systems.com/",
     ],
 )
 def test_a_completion_link_to_another_host_is_refused(olga: Client, address: str) -> None:
@@ -94,4 +97,20 @@ def test_the_link_back_to_a_panel_contains_the_escaped_ids(project: Project) -> 
     recruitment.codes = {"finished": "OK"}
     completion = get_platform(recruitment).complete("finished", Identity("generic", "a&b=c"))
     assert completion.url == "https://x.sona-systems.com/?s=a%26b%3Dc&c=OK"
-    assert get_platform(recruitment).complete("declined", Identity("generic", "a")).return_asked
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_returned"),
+    [
+        ("finished", False), ("no_work_left", False), ("stopped", False), ("error", False),
+        ("declined", True), ("failed_checks", True), ("screened_out", True), ("returned", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("platform", ["prolific", "generic"])
+def test_without_a_code_only_workers_who_are_not_paid_are_asked_to_return_the_task(
+    project: Project, platform: str, outcome: str, is_returned: bool
+) -> None:
+    completion = get_platform(Recruitment(project=project, platform=platform)).complete(
+        outcome, Identity(platform, "a")
+    )
+    assert (completion.return_asked, completion.submit_asked) == (is_returned, not is_returned)

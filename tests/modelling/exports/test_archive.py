@@ -156,7 +156,9 @@ def test_a_rule_changed_after_the_last_version_is_in_the_archive_and_in_reproduc
     untouched, changed = (reproduced(path, tmp_path / path.stem) for path in (before, after))
     found = [(each.agrees, each.passport, each.passport_changes) for each in (untouched, changed)]
     assert found == [(True, "verified", 0), (True, "verified", 1)]
-    assert "changes to the plan since it was frozen: 1." in describe(asdict(changed) | {"agrees": changed.agrees})
+    assert "changes to the plan since it was frozen: 1 (exclusion_rules)." in describe(
+        asdict(changed) | {"agrees": changed.agrees}
+    )
 
 
 def test_an_archive_carries_the_checkpoint_of_its_last_event(packed: Path, odd: Project) -> None:

@@ -45,6 +45,15 @@ def test_no_more_pairs_are_leased_than_the_worker_needs(worker: Worker, rng: Ran
     assert len(lease_pairs(worker=worker, rng=rng)) == 3
 
 
+def test_answers_on_another_device_since_the_page_was_asked_for_lower_the_number_of_new_leases(
+    worker: Worker, rng: Random
+) -> None:
+    worker.project.judgements_per_worker = 6
+    for lease in lease_pairs(worker=worker, rng=rng)[:3]:
+        services.record_judgement(worker=worker, uuid=uuid.uuid4(), assignment=lease.public_id, choice="left")
+    assert len(lease_pairs(worker=worker, rng=rng, done=0)) == 3, "with the three answers the six that are wanted"
+
+
 def test_the_owner_can_allow_twenty_pairs_ahead(project: Project, rng: Random) -> None:
     make_items(project, [f"Birds sing, reason {n}." for n in range(30)], "birds")
     project.pairs_ahead = 20

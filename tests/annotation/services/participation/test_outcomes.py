@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from annotation import services
 from annotation.exceptions import TooLateToRetract
-from annotation.models import Assignment, Project, Worker
+from annotation.http import throttling
+from annotation.models import Assignment, Judgement, Project, Worker, WorkerCheck
 from annotation.services.participation.outcomes import NotFinished, earned_completion, end_participation, finish
-from tests.annotation.platforms.studies import CODES, join, link, recruit
+from tests.annotation.platforms.studies import CODES, OTHER_PID, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
@@ -145,6 +147,42 @@ def test_without_a_code_for_declining_workers_are_asked_to_return_the_task(proje
     assert "Please return the task" in client.post("/s/pets/decline/", {"arrival": token}).content.decode()
 
 
+def test_workers_who_finished_without_a_code_are_not_asked_to_return_the_task(
+    paid_project: Project, client: Client
+) -> None:
+    recruit(paid_project, codes={})
+    join(client, link(paid_project))
+    answer_all(client, 3)
+    page = client.post("/s/pets/finish/", follow=True).text
+    assert "End the task on the platform without a code" in page
+    assert "Please return the task" not in page
+    assert "come back later" not in page
+
+
+def test_someone_else_on_a_shared_device_can_decline(paid_project: Project, client: Client) -> None:
+    join(client, link(paid_project))
+    arrival = client.get(link(paid_project, OTHER_PID)).context["form"]["arrival"].value()
+    assert CODES["declined"] in client.post("/s/pets/decline/", {"arrival": arrival}).text
+    assert Worker.objects.count() == 1
+
+
+def test_someone_who_joined_on_another_device_cannot_decline_any_more(paid_project: Project, client: Client) -> None:
+    arrival = client.get(link(paid_project)).context["form"]["arrival"].value()
+    join(Client(), link(paid_project))
+    response = client.post("/s/pets/decline/", {"arrival": arrival})
+    assert (response.status_code, response["Location"]) == (302, "/s/pets/")
+    assert client.get("/s/pets/").context["worker"] == Worker.objects.get()
+
+
+def test_a_worker_who_failed_the_checks_and_finds_no_pairs_has_failed_them(paid_project: Project) -> None:
+    Project.objects.update(attention_checks=2)
+    worker = services.enrol(project=paid_project)
+    for number in (1, 2):
+        facts = {"number": number, "expected": "left", "choice": "right", "answered_at": timezone.now()}
+        WorkerCheck.objects.create(project=paid_project, worker=worker, **facts)
+    assert finish(worker=worker, has_pairs=False).outcome == Worker.Outcome.FAILED_CHECKS
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 @pytest.mark.slow
@@ -176,6 +214,32 @@ def test_twenty_parallel_finish_requests_from_four_devices_show_one_code(paid_pr
     assert {code for page in pages for code in CODES.values() if code in page} == {CODES["finished"]}
     assert all(CODES["finished"] in page for page in pages)
     assert Worker.objects.exclude(ended_at=None).count() == Worker.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_three_devices_that_reach_the_quota_at_once_give_exactly_its_number_of_answers(
+    paid_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "REQUESTS_PER_SECOND", 10**9)
+    Project.objects.update(judgements_per_worker=9)
+    devices = [Client() for _ in range(3)]
+    join(devices[0], link(paid_project))
+    for device in devices[1:]:
+        device.get(link(paid_project))
+
+    def judge_all(device: Client) -> str:
+        while pairs := device.get("/s/pets/task/").json()["pairs"]:
+            for pair in pairs:
+                answer = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": "left"}
+                device.post("/s/pets/judgements/", json.dumps(answer), content_type="application/json")
+        return device.post("/s/pets/finish/", follow=True).text
+
+    pages = run_concurrently([lambda device=device: judge_all(device) for device in devices])
+    assert Judgement.objects.count() == 9
+    assert Assignment.objects.filter(closed_at=None).count() == 0
+    assert all(CODES["finished"] in page for page in pages)
 
 
 @pytest.mark.django_db(transaction=True)

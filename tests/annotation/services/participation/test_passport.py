@@ -8,7 +8,10 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation import services
+from annotation.importing.item_files import ImportedItem
+from annotation.importing.items import import_items
 from annotation.models import Item, Project, StudyPassport, User, Worker
+from annotation.services.items import correct_item, set_item_active
 from annotation.services.participation.passport import export_passport, freeze, get_passport, is_intact
 from modelling.exports.reproduce import check_passport
 
@@ -43,7 +46,7 @@ def test_opening_freezes_the_plan_with_a_hash(olga: Client, project: Project) ->
     page = olga.get(PAGE).content.decode()
     assert "The hash matches the plan." in page
     assert "Nothing was changed." in page
-    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 0}
+    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 0, "passport_changed": ()}
 
 
 def test_a_rule_changed_after_the_first_answer_is_visible_everywhere(
@@ -63,7 +66,9 @@ def test_a_rule_changed_after_the_first_answer_is_visible_everywhere(
     assert [(change["name"], change["old"]) for change in exported["changes"]] == [
         ("exclusion_rules", RULES["exclusion_rules"])
     ]
-    assert check_passport(exported) == {"passport": "verified", "passport_changes": 1}
+    assert check_passport(exported) == {
+        "passport": "verified", "passport_changes": 1, "passport_changed": ("exclusion_rules",),
+    }  # fmt: skip
 
 
 def test_opening_again_before_the_first_answer_freezes_the_new_plan(olga: Client, project: Project) -> None:
@@ -77,7 +82,36 @@ def test_opening_again_before_the_first_answer_freezes_the_new_plan(olga: Client
 def test_changed_items_are_pointed_out(olga: Client, project: Project) -> None:
     Item.objects.filter(key="cats-1").update(active=False)
     assert "have changed since the plan was frozen" in olga.get(PAGE).content.decode()
-    assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 1}
+    assert check_passport(archived(project))["passport_changed"] == ("items",)
+
+
+def test_every_change_of_items_is_listed_with_its_time_and_user(olga: Client, project: Project) -> None:
+    first, second = project.items.filter(group="cats").order_by("pk")[:2]
+    correct_item(item=first, user=None, text="Cats purr a lot.", group="cats")
+    set_item_active(item=second, user=None, active=False)
+    set_item_active(item=second, user=None, active=True)
+    import_items(project=project, user=None, rows=[ImportedItem(2, "dogs-9", "Dogs dig.", "dogs", {}, {})])
+    exported = archived(project)
+    assert {change["name"] for change in exported["changes"]} == {"items"}
+    assert [change["new"]["action"] for change in exported["changes"]] == [
+        "corrected an item", "deactivated an item", "activated an item", "imported items",
+    ]  # fmt: skip
+    assert exported["changes"][0]["new"]["key"] == "cats-1"
+    assert check_passport(exported) == {
+        "passport": "verified", "passport_changes": 4, "passport_changed": ("items",),
+    }  # fmt: skip
+    page = olga.get(PAGE).text
+    assert "Corrected an item" in page
+    assert "key: cats-1" in page
+    assert "added: 1" in page
+
+
+def test_what_is_changed_together_with_opening_is_part_of_the_plan(olga: Client, project: Project) -> None:
+    olga.post("/projects/pets/state/", {"state": "paused"})
+    changes = {"question": "Which is kinder?", "state": "open"}
+    services.change_project(project=Project.objects.get(slug="pets"), user=None, changes=changes)
+    assert StudyPassport.objects.get().content["question"] == "Which is kinder?"
+    assert archived(project)["changes"] == []
 
 
 def test_a_changed_plan_does_not_match_its_hash(olga: Client, project: Project) -> None:
