@@ -174,7 +174,7 @@ class GoldForm(forms.Form):
         if per_worker > len(gold):
             self.add_error("gold_checks", _("There are %(n)d gold pairs.") % {"n": len(gold)})
         elif gold and not 1 <= limit <= per_worker:
-            self.add_error("gold_limit", _("Choose a number from 1 to the gold pairs per worker."))
+            self.add_error("gold_limit", _("Choose a number from 1 to the number of gold pairs per worker."))
         elif gold and consequence == Preparation.Consequence.FAILED_CHECKS and limit < FEWEST_WRONG:
             self.add_error("gold_limit", _("At least two answers must be wrong before a participation ends this way."))
         rule = {"gold_checks": per_worker if gold else 0, "gold_limit": limit, "gold_consequence": consequence}

@@ -55,7 +55,7 @@ COMPONENTS = {
 KERNEL_NAMES = {
     TEXTS: gettext_noop("similarity by texts"),
     SENTENCES: gettext_noop("similarity by texts and whole sentences"),
-    NEAR: gettext_noop("similarity by texts of similar form"),
+    NEAR: gettext_noop("similarity by texts, only between items of similar form"),
     SURFACE: gettext_noop("similarity by form only"),
     VECTORS: gettext_noop("similarity by word vectors only"),
     NUMERIC: gettext_noop("similarity by imported features only"),

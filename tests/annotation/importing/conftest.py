@@ -4,6 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from annotation.models import Project, User
+from annotation.services import create_project
+
+
+@pytest.fixture
+def empty(owner: User) -> Project:
+    """A draft study without items."""
+    return create_project(owner=owner, slug="empty", title="Empty")
+
 
 @pytest.fixture
 def ukpconvarg_folder(tmp_path: Path) -> Path:

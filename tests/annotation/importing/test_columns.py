@@ -9,12 +9,7 @@ from annotation.importing.item_files import guess_item_columns, read_items
 from annotation.importing.judgement_columns import guess_judgement_columns
 from annotation.importing.judgement_files import read_judgements
 from annotation.importing.problems import ImportFileError
-
-
-def write(folder: Path, text: str, encoding: str = "utf-8") -> Path:
-    path = folder / "file.csv"
-    path.write_text(text, encoding=encoding)
-    return path
+from tests.helpers.imports import write
 
 
 def sample(header: str, *rows: str) -> TableSample:
@@ -186,6 +181,6 @@ def test_the_only_study_of_a_file_needs_no_choice(tmp_path: Path) -> None:
 
 
 def test_windows_1252_is_read_with_a_note(tmp_path: Path) -> None:
-    path = write(tmp_path, "key,text\nk1,naïve “quotes” – 5 €\nk2,B\n", "cp1252")
+    path = write(tmp_path, "key,text\nk1,naïve “quotes” – 5 €\nk2,B\n".encode("cp1252"))
     assert read_items(path)[0].text == "naïve “quotes” – 5 €"
     assert "Windows-1252" in read_sample(path).notes[0]

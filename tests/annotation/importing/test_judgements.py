@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
@@ -17,6 +16,7 @@ from annotation.models import AuditEntry, EventHead, Judgement, PlatformIdentity
 from annotation.services import create_project
 from annotation.services.items import correct_item
 from annotation.storage import event_log
+from tests.helpers.imports import upload, write
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -24,19 +24,8 @@ GOOD = "worker,a,b,choice\nann,cats-1,cats-2,a\nann,cats-3,cats-1,A\nbob,cats-2,
 UKPCONVARG = os.environ.get("CONCORD_UKPCONVARG", "")
 
 
-def write(folder: Path, content: str) -> Path:
-    path = folder / "judgements of any name"
-    path.write_text(content, encoding="utf-8")
-    return path
-
-
 def run_import(project: Project, folder: Path, content: str) -> dict[str, int]:
     return import_judgements(project=project, user=None, rows=read_judgements(write(folder, content))).counts
-
-
-def upload(client: Client, project: Project, content: str):
-    file = SimpleUploadedFile("x.csv", content.encode())
-    return client.post(f"/projects/{project.slug}/judgements/import/", {"file": file})
 
 
 def winners(project: Project) -> list[str]:
@@ -157,7 +146,7 @@ def test_problems_are_reported_with_line_and_column(project: Project, olga: Clie
     assert message in caught.value.format_text()
     if place is not None:
         assert place in [(problem.line, problem.column) for problem in caught.value.problems]
-    response = upload(olga, project, content)
+    response = upload(olga, project, "judgements", content)
     assert response.status_code == 422
     assert "Nothing was imported" in response.content.decode()
     assert (project.judgements.count(), Worker.objects.count()) == (0, 0)
@@ -171,7 +160,7 @@ def test_a_different_answer_to_an_imported_pair_is_rejected(project: Project, tm
 
 
 def test_an_upload_is_previewed_then_confirmed(project: Project, olga: Client) -> None:
-    preview = upload(olga, project, GOOD)
+    preview = upload(olga, project, "judgements", GOOD)
     assert preview.context["plan"].counts == {"added": 4, "ties": 1, "workers": 2, "unchanged": 0, "traits": 0}
     assert not project.judgements.exists()
     address = f"/projects/{project.slug}/judgements/import/"

@@ -11,12 +11,7 @@ from annotation.importing.judgement_files import read_judgements
 from annotation.importing.judgements import plan_judgements
 from annotation.importing.problems import ImportFileError
 from annotation.models import Item, Project
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "file"
-    path.write_text(text, encoding="utf-8")
-    return path
+from tests.helpers.imports import write
 
 
 def answers(path: Path) -> list[tuple[int, str, str, str, str]]:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils.html import strip_tags
 
@@ -13,6 +12,7 @@ from annotation.importing.background import continue_imports
 from annotation.models import ImportedDetails, JudgementNote, Membership, PlatformIdentity, Project, User, Worker
 from annotation.services import create_project, erase_worker
 from annotation.services.verification import find_problems
+from tests.helpers.imports import upload
 
 pytestmark = pytest.mark.django_db
 
@@ -34,11 +34,6 @@ def park(owner: User) -> Project:
 
 def post(client: Client, project: Project, kind: str, data: dict[str, Any]) -> Any:
     return client.post(f"/projects/{project.slug}/{kind}/import/", data)
-
-
-def upload(client: Client, project: Project, kind: str, content: str | bytes) -> Any:
-    file = SimpleUploadedFile("any name", content.encode() if isinstance(content, str) else content)
-    return post(client, project, kind, {"file": file})
 
 
 def uses_in(page: Any) -> dict[str, str]:

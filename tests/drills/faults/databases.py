@@ -83,7 +83,7 @@ def slow_and_frozen(run: Run) -> None:
 
 
 def most_threads(run: Run) -> int:
-    """The number of threads of the web process that has most."""
+    """The number of threads of the web process with the most."""
     assert run.server.process is not None
     processes = {run.server.process.pid, *descendants(run.server.process.pid)}
     return max(len(list(Path(f"/proc/{pid}/task").glob("*"))) for pid in processes)

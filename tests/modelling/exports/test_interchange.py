@@ -71,6 +71,12 @@ def test_evalica_counts_the_same_winners(odd: Project) -> None:
     assert scores == {name: pytest.approx(count) for name, count in wins(odd, ties=0.5).items()}
 
 
+def test_evalica_leaves_out_pairs_whose_texts_are_both_poor(fixed: Project) -> None:
+    assert Judgement.objects.filter(project=fixed, skip_reason="both_poor").exists()
+    table = pd.read_csv(io.BytesIO(export_bytes(fixed, "evalica")))
+    assert set(table["winner"]) == {"left", "right", "tie"}
+
+
 @pytest.mark.parametrize(("what", "name"), [("label-studio", "label_studio.json"), ("arena", "arena.json")])
 def test_files_equal_the_golden_files(fixed: Project, what: str, name: str) -> None:
     assert export_bytes(fixed, what).decode() == (GOLDEN / name).read_text(encoding="utf-8")

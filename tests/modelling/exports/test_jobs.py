@@ -77,6 +77,15 @@ def test_a_large_file_is_written_by_the_updater_and_downloaded_later(
     assert jobs.run_export_job("one") is False
 
 
+def test_two_files_of_one_study_are_stored_separately(odd: Project, stored_in: str) -> None:
+    queued = {name: ExportRequest(odd, None, "judgements", name).queue().job for name in ("csv", "json")}
+    while jobs.run_export_job("one"):
+        pass
+    for name, job in queued.items():
+        job.refresh_from_db()
+        assert b"".join(storage.read_file(job)) == export_bytes(odd, "judgements", name)
+
+
 def test_the_page_states_the_hourly_limit(odd: Project, client: Client, monkeypatch) -> None:
     monkeypatch.setattr(service, "JOBS_PER_HOUR", 1)
     assert client.post(PAGE, CSV).status_code == 302

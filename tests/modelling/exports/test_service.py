@@ -56,6 +56,8 @@ def test_the_command_line_has_no_limit_and_no_audit_entry(odd: Project, monkeypa
     assert b"".join(file.open()) == export_bytes(odd, "judgements", "csv")
     assert not AuditEntry.objects.filter(action__startswith="exported").exists()
     assert not ExportJob.objects.exists()
+    monkeypatch.setattr(service, "JOBS_PER_HOUR", 0)
+    assert ExportRequest(odd, None, "judgements", "csv").queue().created
 
 
 def test_the_admin_shows_the_limit_as_a_message(

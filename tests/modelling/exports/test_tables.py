@@ -173,6 +173,12 @@ def test_workers_have_columns_for_traits_and_other_answers(odd: Project, version
     assert columns == {"trait:pets": '["cat, big", "dog"]', "answer:effort": "3", "answer:why": ""}
 
 
+def test_worker_ids_are_in_the_order_in_which_the_workers_joined(odd: Project) -> None:
+    codes = list(Worker.objects.filter(project=odd).order_by("pk").values_list("code", flat=True))
+    rows = csv_rows(export_bytes(odd, "worker_ids", "csv"))
+    assert [(row["worker"], row["original_id"]) for row in rows] == [(code, code) for code in codes]
+
+
 def test_texts_cannot_become_formulas_and_numbers_stay_numbers(odd: Project, version: ModelSnapshot) -> None:
     """CSV texts get an apostrophe; JSON texts and numbers do not."""
     hostile = {"=HYPERLINK(1)": "'=HYPERLINK(1)", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx", "-x": "'-x"}
