@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -61,6 +61,12 @@ class RecruitmentForm(forms.ModelForm):
             "webhook_secret",
             *MONEY,
         ]
+        help_texts: ClassVar[dict[str, Any]] = {
+            "completion_url": gettext_lazy(
+                "{code}, {participant} and {session} are replaced. Without {code} the link is only for workers who "
+                "finished, found no pairs or had an error. If empty, workers copy the code."
+            )
+        }
         widgets = {
             "jwks": forms.Textarea(attrs={"class": "code", "rows": 4, "spellcheck": "false"}),
             "webhook_secret": forms.PasswordInput(attrs={"autocomplete": "off"}),

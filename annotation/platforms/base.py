@@ -10,6 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from annotation.exceptions import RequestError
 from annotation.models import Recruitment, Worker
 
+# Outcomes that earn a link back that is the same for all; it gives credit or pays at once.
+EARNING = (Worker.Outcome.FINISHED, Worker.Outcome.NO_WORK_LEFT, Worker.Outcome.ERROR)
 # Outcomes that are not paid without a code: the worker is asked to return the task instead.
 RETURNED_WITHOUT_CODE = (
     Worker.Outcome.DECLINED, Worker.Outcome.SCREENED_OUT, Worker.Outcome.FAILED_CHECKS, Worker.Outcome.RETURNED,
@@ -55,6 +57,7 @@ class Completion:
     url: str = ""
     return_asked: bool = False  # this outcome has no code, and the worker is asked to return the task
     submit_asked: bool = False  # this outcome has no code, and the worker is asked to end the task without one
+    in_frame: bool = False  # the platform's page is still open and has the button that ends the task
 
     @classmethod
     def without_code(cls, outcome: str) -> "Completion":

@@ -9,7 +9,7 @@ from django.http.request import validate_host
 from django.utils.translation import gettext as _
 
 from annotation.models import Recruitment
-from annotation.platforms.base import Completion, Identity, Platform
+from annotation.platforms.base import EARNING, Completion, Identity, Platform
 
 FIELDS = ("code", "participant", "session")
 # Browsers read a backslash as the end of the host, Python does not: allow nothing but names.
@@ -25,7 +25,8 @@ class Generic(Platform):
 
     def complete(self, outcome: str, identity: Identity) -> Completion:
         code, address = self.code_for(outcome), self.recruitment.completion_url
-        if not address or ("{code}" in address and not code):
+        is_earned = bool(code) if "{code}" in address else outcome in EARNING
+        if not address or not is_earned:
             return Completion(code) if code else Completion.without_code(outcome)
         values = {"code": code, "participant": identity.external_id, "session": identity.session_id}
         for name in FIELDS:

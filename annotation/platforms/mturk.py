@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from django.http import QueryDict
 
-from annotation.models import Recruitment
-from annotation.platforms.base import Completion, Identity, LinkInvalid, Platform
+from annotation.models import Recruitment, Worker
+from annotation.platforms.base import RETURNED_WITHOUT_CODE, Completion, Identity, LinkInvalid, Platform
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
@@ -27,8 +27,14 @@ class MechanicalTurk(Platform):
         return f"{address}mturk/"
 
     def complete(self, outcome: str, identity: Identity) -> Completion:
-        """The completion with its code, which the frame's form submits; workers copy it only if the frame is gone."""
-        return Completion(self.code_for(outcome))
+        """The completion with its code, which the frame's form submits; workers copy it only if the frame is gone.
+
+        The frame does not know people who declined: nothing about them is stored.
+        """
+        code = self.code_for(outcome)
+        if outcome == Worker.Outcome.DECLINED or (not code and outcome in RETURNED_WITHOUT_CODE):
+            return Completion(return_asked=True)
+        return Completion(code, in_frame=True)
 
 
 def is_preview(query: QueryDict) -> bool:

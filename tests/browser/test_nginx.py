@@ -95,6 +95,14 @@ def test_responses_are_those_of_the_application(server: ProxiedServer) -> None:
     assert static.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_static_files_that_nginx_does_not_have_come_from_concord(server: ProxiedServer) -> None:
+    """As without STATIC_ROOT, in docs/studies.md."""
+    (server.files_of_nginx / "judge.js").unlink()
+    response = ask(server, "GET", "/static/judge.js")
+    assert (response.status, response.headers["Content-Type"]) == (200, 'text/javascript; charset="utf-8"')
+    assert ask(server, "GET", "/static/nothing.js").status == 404
+
+
 @pytest.mark.parametrize(
     "path", ["/static../secret_key", "/static/../secret_key", "/static/%2e%2e/secret_key", "/.env"]
 )

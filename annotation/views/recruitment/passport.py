@@ -75,6 +75,8 @@ def format_value(name: str, value: Any) -> str:
         return "\n".join([capfirst(describe_action(value["action"])), *done])
     if isinstance(value, bool):
         return _("yes") if value else _("no")
+    if name == "comprehension":  # the answer is stored as the number of the choice, counted from 0
+        value = [{**asked, "answer": asked["choices"][asked["answer"]]} for asked in value]
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "\n".join("; ".join(f"{key}: {_format_part(part)}" for key, part in row.items()) for row in value)
     if name == "simulation" and value:

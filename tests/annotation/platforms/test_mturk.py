@@ -76,6 +76,40 @@ def test_the_form_appears_only_after_the_participation_has_ended(mturk_project: 
     assert PlatformIdentity.objects.get().session_id == ACCEPTED["assignmentId"]
 
 
+def test_the_study_leads_back_to_the_hit_where_there_is_no_field_for_a_code(
+    mturk_project: Project, client: Client
+) -> None:
+    join(client, f"/s/pets/?{urlencode(ACCEPTED)}")
+    end_participation(worker=Worker.objects.get(), outcome="finished")
+    page = client.get("/s/pets/").text
+    assert "Go back to the tab with the HIT" in page
+    assert "Enter this code on the platform" not in page
+    recruit(mturk_project, "mturk", codes={})
+    page = client.get("/s/pets/").text
+    assert "Go back to the tab with the HIT" in page
+    assert "You can close this page" not in page
+    assert "externalSubmit" in frame(client).content.decode()
+
+
+def test_who_declines_is_asked_to_return_the_hit(mturk_project: Project, client: Client) -> None:
+    arrival = client.get(f"/s/pets/?{urlencode(ACCEPTED)}").context["form"]["arrival"].value()
+    page = client.post("/s/pets/decline/", {"arrival": arrival}).text
+    assert "Please return the task" in page
+    assert CODES["declined"] not in page
+
+
+def test_who_failed_the_checks_submits_the_hit_only_if_there_is_a_code_for_it(
+    mturk_project: Project, client: Client
+) -> None:
+    join(client, f"/s/pets/?{urlencode(ACCEPTED)}")
+    end_participation(worker=Worker.objects.get(), outcome="failed_checks")
+    assert "externalSubmit" in frame(client).content.decode()
+    recruit(mturk_project, "mturk", codes={})
+    page = frame(client).content.decode()
+    assert "Please return this HIT" in page
+    assert "externalSubmit" not in page
+
+
 def test_a_second_hit_of_the_same_worker_is_not_paid_again(mturk_project: Project, client: Client) -> None:
     join(client, f"/s/pets/?{urlencode(ACCEPTED)}")
     end_participation(worker=Worker.objects.get(), outcome="finished")

@@ -100,6 +100,21 @@ def test_the_link_back_to_a_panel_contains_the_escaped_ids(project: Project) -> 
 
 
 @pytest.mark.parametrize(
+    ("outcome", "is_earned"),
+    [
+        ("finished", True), ("no_work_left", True), ("error", True),
+        ("declined", False), ("failed_checks", False), ("screened_out", False), ("stopped", False),
+    ],
+)  # fmt: skip
+def test_a_link_that_gives_credit_to_everyone_must_be_earned(project: Project, outcome: str, is_earned: bool) -> None:
+    """SONA's link has no code: whoever opens it gets the credit."""
+    address = "https://x.sona-systems.com/webstudy_credit.aspx?survey_code={participant}"
+    recruitment = Recruitment(project=project, platform="generic", completion_url=address, codes={outcome: "C1"})
+    completion = get_platform(recruitment).complete(outcome, Identity("generic", "a"))
+    assert (bool(completion.url), completion.code) == (is_earned, "C1")
+
+
+@pytest.mark.parametrize(
     ("outcome", "is_returned"),
     [
         ("finished", False), ("no_work_left", False), ("stopped", False), ("error", False),

@@ -64,6 +64,11 @@ class ProxiedServer(RemoteServer):
         hosts = f"localhost,localhost:{self.https_port},127.0.0.1"  # the last one for the health check of `start`
         return super().environment() | proxy | {"ALLOWED_HOSTS": hosts}
 
+    @property
+    def files_of_nginx(self) -> Path:
+        """A copy of the static files, so that a test can remove some for nginx alone."""
+        return self.folder / "nginx-static"
+
     is_ready = Installation.is_ready
 
     @contextmanager
@@ -72,6 +77,7 @@ class ProxiedServer(RemoteServer):
         nginx = find_nginx()
         require(nginx, "nginx")
         key, certificate = make_certificate(self.folder)
+        shutil.copytree(self.folder / "staticfiles", self.files_of_nginx)
         changes = {
             "server 127.0.0.1:8000;": f"server 127.0.0.1:{self.port};",
             "listen 80": f"listen 127.0.0.1:{self.http_port}",
@@ -80,7 +86,7 @@ class ProxiedServer(RemoteServer):
             "/etc/letsencrypt/live/study.example.org/fullchain.pem": str(certificate),
             "/etc/letsencrypt/live/study.example.org/privkey.pem": str(key),
             "study.example.org": "localhost",
-            "/var/cache/concord/static/": f"{self.folder}/staticfiles/",
+            "/var/cache/concord/static/": f"{self.files_of_nginx}/",
             "client_header_timeout 10s": "client_header_timeout 1s",
         }
         (self.folder / "site.conf").write_text(adapt_site(SITE.read_text(), changes))
