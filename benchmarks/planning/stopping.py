@@ -5,6 +5,9 @@
 Studies of 15 to 30 items differ in the spread of scores, in tastes and in policy. A study stops when two updates in a
 row reach 90%, or when all workers have finished. The saving compares the mean number of labels with the fixed number
 at which the same share of studies has the right top 5.
+
+A forecast is made when a study first states each of LEVELS. It is checked for the studies that last at least until the
+forecast number: the share that has reached 90% by then, which should be .1, .5 and .9.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import numpy as np
 
 from benchmarks.harness import arguments, print_progress, publish
 from modelling.planning.simulator import RANDOM, StudyDesign, simulate
-from modelling.planning.stopping import certainty, forecast
+from modelling.planning.stopping import Forecast, certainty, continue_study
 from modelling.training.reliability.estimates import wilson_interval
 
 NAME = "stopping"
 TARGET, TOP, IN_A_ROW = 0.9, 5, 2
 EACH, WORKERS, BATCH = 40, 40, 20
+LEVELS = (0.1, 0.3, 0.5, 0.7)
 Row = dict[str, Any]
 
 
@@ -63,7 +67,7 @@ def run_study(number: int, workers: int) -> Row:
     study, rng = simulate(design, number), np.random.default_rng(number)
     truth = set(np.argsort(-study.crowd.t)[:TOP].tolist())
     labels, right, said = [], [], []
-    forecasts: list[tuple[int, int | None]] = []
+    forecasts: dict[float, tuple[int, list[int | None]]] = {}
     stopped: int | None = None
     for n in study.run():
         posterior = study.posterior()
@@ -72,9 +76,13 @@ def run_study(number: int, workers: int) -> Row:
         right.append(set(np.argsort(-posterior.mean)[:TOP].tolist()) == truth)
         if stopped is None and len(said) >= IN_A_ROW and min(said[-IN_A_ROW:]) >= TARGET:
             stopped = len(said) - 1
-        if stopped is None and 0.3 < said[-1] < TARGET and not forecasts:
-            policy: Any = None if design.policy == RANDOM else design.policy
-            forecasts.append((n, forecast(posterior, TOP, n, policy, design.random_share, rng).needed(TARGET)))
+        for level in LEVELS:
+            if level <= said[-1] < TARGET and level not in forecasts and max(said) < TARGET:
+                policy: Any = None if design.policy == RANDOM else design.policy
+                taste = study.model.item_components_.T if study.model else None
+                ahead = continue_study(posterior, TOP, n, policy, design.random_share, rng, taste)
+                curve = Forecast.of(ahead.judgements, ahead.probability)
+                forecasts[level] = n, [curve.earliest(TARGET), curve.needed(TARGET), curve.latest(TARGET)]
     return {"labels": labels, "right": right, "said": said, "stopped": stopped, "forecasts": forecasts}
 
 
@@ -96,7 +104,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
         "fixed_number_with_as_many_right": fixed,
         "saving": None if fixed is None else 1.0 - float(np.mean(used)) / fixed,
         "calibration": calibration(rows),
-        "forecast_ratio": forecast_ratio(rows),
+        "forecasts": {str(level): check_forecasts(rows, level) for level in LEVELS},
     }
 
 
@@ -120,17 +128,23 @@ def calibration(rows: list[Row]) -> list[dict[str, float]]:
     ]
 
 
-def forecast_ratio(rows: list[Row]) -> dict[str, float] | None:
-    """Quartiles of judgements needed divided by those forecast when the rule first stated more than 30%."""
-    ratios = []
-    for row in rows:
-        for n, needed in row["forecasts"]:
-            if row["stopped"] is not None and needed:
-                ratios.append((row["labels"][row["stopped"]] - n) / needed)
-    if not ratios:
-        return None
-    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75]).tolist()
-    return {"n": len(ratios), "lower_quartile": low, "median": middle, "upper_quartile": high}
+def check_forecasts(rows: list[Row], level: float) -> dict[str, Any]:
+    """For each end of the forecast range and its median, the share of studies that had reached the target by then."""
+    made = [(row, *row["forecasts"][level]) for row in rows if level in row["forecasts"]]
+    found: dict[str, Any] = {"n": len(made), "too_early": sum(needed[1] is None for _row, _n, needed in made)}
+    for place, name in enumerate(("earliest", "median", "latest")):
+        hits = [
+            reached_at(row) <= n + needed[place]
+            for row, n, needed in made
+            if needed[place] is not None and n + needed[place] <= row["labels"][-1]
+        ]
+        found[name] = {"reached": float(np.mean(hits)) if hits else None, "n": len(hits)}
+    return found
+
+
+def reached_at(row: Row) -> float:
+    """The number of labels at which the study first stated the target; infinity if it never did."""
+    return next((n for n, said in zip(row["labels"], row["said"], strict=True) if said >= TARGET), float("inf"))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from annotation.services import change_project
 from modelling.models import ModelSnapshot
 from modelling.planning.groups import PairGroup, pair_groups
 from modelling.planning.policy import Purpose
-from modelling.planning.posterior import OrderPosterior
-from modelling.planning.stopping import Forecast, certainty, forecast
+from modelling.planning.posterior import Floats, OrderPosterior
+from modelling.planning.stopping import CONTINUATIONS, Continuations, Forecast, certainty, continue_study
 from modelling.training.snapshots import FittedModel
 
 log = logging.getLogger("concord.stop_rule")
@@ -59,9 +59,10 @@ class Assessment:
 
     @classmethod
     def parse(cls, stored: dict[str, Any]) -> Assessment | None:
-        if not stored:
+        if "forecast_low" not in stored:
             return None
-        curve = Forecast(np.array(stored["judgements"]), np.array(stored["forecast"]))
+        names = ("judgements", "forecast", "forecast_low", "forecast_high")
+        curve = Forecast(*(np.array(stored[name]) for name in names))
         return cls(stored["top_k"], stored["groups"], stored["probability"], stored["tau"], stored["by_cut"], curve)
 
 
@@ -87,7 +88,7 @@ def _assess(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
         found.append(certainty(posterior, project.top_k, rng))
         if group.name in chosen:
             posteriors[group.name] = posterior
-    curve = _forecast(snapshot, fitted, [group for group in groups if group.name in chosen], posteriors, rng)
+    curve = _forecast(snapshot, fitted, groups, posteriors, rng)
     probability = float(np.mean([each.probability for each in found]))
     cuts = min(MAX_CUTS, *(len(each.by_cut) for each in found))
     by_cut = np.mean([each.by_cut[:cuts] for each in found], axis=0)
@@ -99,8 +100,15 @@ def _assess(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
         "tau": round(float(np.average([each.tau for each in found], weights=pairs)), 4),
         "by_cut": by_cut.round(4).tolist(),
         "judgements": curve.judgements.tolist(),
-        "forecast": np.append(round(probability, 4), np.maximum(curve.probability[1:].round(4), probability)).tolist(),
+        "forecast": _from_now(curve.probability, probability),
+        "forecast_low": _from_now(curve.low, probability),
+        "forecast_high": _from_now(curve.high, probability),
     }
+
+
+def _from_now(curve: Floats, probability: float) -> list[float]:
+    """A curve of the forecast, beginning with the probability of the version itself, which has more samples."""
+    return [round(probability, 4), *np.maximum(curve[1:], probability).round(4).tolist()]
 
 
 def _forecast(
@@ -110,18 +118,24 @@ def _forecast(
     posteriors: dict[str, OrderPosterior],
     rng: np.random.Generator,
 ) -> Forecast:
-    """The mean forecast of some groups, assuming that each gets further judgements in proportion to those it has."""
+    """Forecast the mean over all groups, if each gets judgements in proportion to those it has.
+
+    Only the groups with a posterior are simulated; each of the others goes on like one of them.
+    """
     project, taste = snapshot.project, fitted.model.item_components_.T
-    policy = forecast_policy(project)
-    curves = []
-    for group in groups:
-        n = int(fitted.item_counts[group.at].sum()) // 2
-        share = project.random_share / 100.0
-        curves.append(forecast(posteriors[group.name], project.top_k, n, policy, share, rng, taste[group.at]))
-    scale = snapshot.included / max(sum(int(fitted.item_counts[group.at].sum()) // 2 for group in groups), 1)
-    steps = min(len(curve.judgements) for curve in curves)
-    judgements = scale * np.sum([curve.judgements[:steps] for curve in curves], axis=0)
-    return Forecast(judgements.astype(np.int64), np.mean([curve.probability[:steps] for curve in curves], axis=0))
+    policy, share = forecast_policy(project), project.random_share / 100.0
+    found: list[Continuations] = []
+    counts = [max(int(fitted.item_counts[group.at].sum()) // 2, 1) for group in groups]
+    simulated = 0
+    for group, n in zip(groups, counts, strict=True):
+        if group.name in posteriors:
+            posterior, own = posteriors[group.name], taste[group.at]
+            found.append(continue_study(posterior, project.top_k, n, policy, share, rng, own))
+            simulated += n
+    rows = rng.integers(CONTINUATIONS, size=(len(groups), CONTINUATIONS))
+    stated = [found[at % len(found)].probability[row] for at, row in enumerate(rows)]
+    judgements = snapshot.included / simulated * np.sum([each.judgements for each in found], axis=0)
+    return Forecast.of(judgements.astype(np.int64), np.mean(stated, axis=0))
 
 
 def forecast_policy(project: Project) -> Purpose | None:

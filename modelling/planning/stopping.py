@@ -1,8 +1,10 @@
 """When to stop: how certain the top k and the order are, and how many more judgements a target certainty would need.
 
-Arrays in, numbers out. `certainty` describes the current posterior. `forecast` moves it forward: more answers, chosen
-by the study's policy, lower the covariance from S to S' and scatter the mean by S - S'. Sampling both gives the
-probability that the top k of the later mean are the true ones.
+Arrays in, numbers out. `certainty` describes the current posterior. `continue_study` simulates how it goes on: more
+answers, chosen by the study's policy, lower the covariance from S to S' and scatter the mean by S - S'. Each simulated
+continuation states its own probability that its top k are the true ones, and the forecast is when these probabilities
+reach the target. (The mean of the probabilities would not do: in some continuations two items remain equally good, so
+the mean reaches 90 % long after most studies have.)
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from modelling.planning.policy import Mask, PairQuestion, Purpose, pair_gains, suggest_pairs
+from modelling.planning.policy import PairQuestion, Purpose, pair_gains, suggest_pairs
 from modelling.planning.posterior import Floats, Ints, OrderPosterior
 from modelling.training.ranking import square_root
 
 SAMPLES = 1000
-FORECAST_SAMPLES = 400
+CONTINUATIONS, FORECAST_SAMPLES = 60, 300
 MAX_CANDIDATES = 100  # items that may be among the top k; the others are left out of a forecast
-STEPS, GROWTH, FIRST_STEP = 10, 1.6, 0.1  # of a forecast; the first step as a share of the judgements so far
-MAX_FACTOR = 20  # a forecast ends at this many times the judgements so far
+STEPS, GROWTH, FIRST_STEP = 12, 1.5, 0.1  # of a forecast; the first step as a share of the judgements so far
+LEAST_STEP = 5.0
+RANGE = (0.1, 0.9)  # quantiles of the continuations
+RIDGE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,36 +61,59 @@ def expected_tau(posterior: OrderPosterior) -> float:
     return float((1.0 - 2.0 * ndtr(-z)).mean())
 
 
-def top_mask(scores: Floats, top_k: int) -> Mask:
-    """Whether each score is among the k highest of its row."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    mask = np.zeros(scores.shape, dtype=bool)
-    np.put_along_axis(mask, order[:, :top_k], True, axis=1)
-    return mask
-
-
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The expected probability of a correct top k after further judgements; the first point is the current state."""
+    """The highest probability of a correct top k that is stated up to a number of further judgements.
+
+    The median of simulated continuations of the study, and the range of 8 of 10. The first point is the present.
+    """
 
     judgements: Ints
     probability: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, judgements: Ints, continuations: Floats) -> Forecast:
+        """Summarise the probabilities (continuations, steps) that are stated after these numbers of judgements."""
+        highest = np.maximum.accumulate(continuations, axis=1)
+        low, median, high = np.quantile(highest, [RANGE[0], 0.5, RANGE[1]], axis=0)
+        return cls(judgements, median, low, high)
 
     def needed(self, target: float) -> int | None:
-        """The judgements needed to reach the target, interpolated; None if the forecast ends before that."""
-        reached = np.flatnonzero(self.probability >= target)
+        """Judgements until half of the continuations have reached the target; None if the forecast ends before that."""
+        return self._reached(self.probability, target)
+
+    def earliest(self, target: float) -> int | None:
+        """Judgements until one in ten continuations has reached the target."""
+        return self._reached(self.high, target)
+
+    def latest(self, target: float) -> int | None:
+        """Judgements until nine in ten continuations have reached the target."""
+        return self._reached(self.low, target)
+
+    def _reached(self, probability: Floats, target: float) -> int | None:
+        reached = np.flatnonzero(probability >= target)
         if not len(reached):
             return None
         at = int(reached[0])
         if at == 0:
             return 0
-        low, high = self.probability[at - 1], self.probability[at]
+        low, high = probability[at - 1], probability[at]
         share = (target - low) / (high - low)
         start, end = self.judgements[at - 1], self.judgements[at]
         return round(start + share * (end - start))
 
 
-def forecast(
+@dataclass(frozen=True, eq=False)
+class Continuations:
+    """Simulated continuations of a study: the probability each one states after these numbers of further judgements."""
+
+    judgements: Ints  # (steps,), from 0
+    probability: Floats  # (continuations, steps)
+
+
+def continue_study(
     posterior: OrderPosterior,
     top_k: int,
     n_so_far: int,
@@ -94,22 +121,46 @@ def forecast(
     random_share: float,
     rng: np.random.Generator,
     taste: Floats | None = None,
-) -> Forecast:
-    """Forecast the probability under the policy (None: random pairs), up to MAX_FACTOR times the judgements so far."""
+) -> Continuations:
+    """Simulate continuations under the policy (None: random pairs).
+
+    The covariance goes down as it is expected to for the current mean, the same in each continuation; means differ.
+    """
     kept = candidates(posterior, top_k)
-    share = len(kept) / len(posterior)  # share of the judgements that are about the candidates
+    share = len(kept) / len(
+        posterior
+    )  # of the judgements that are about the candidates; suggestions for the top all are
+    random = share if policy is None else share * random_share
+    suggested = 0.0 if policy is None else (1.0 - random_share) * (1.0 if policy == "top" else share)
     now = posterior.take(kept)
-    taste = None if taste is None else taste[kept]
-    counts, probabilities = [0], [float(cut_probabilities(now, rng)[top_k - 1])]
-    later, step = now, max(FIRST_STEP * n_so_far, 5.0)
+    question = PairQuestion(policy or "order", top_k, taste=None if taste is None else taste[kept])
+    standard = rng.standard_normal((FORECAST_SAMPLES, len(now)))
+    means = np.tile(now.mean, (CONTINUATIONS, 1))
+    counts, stated = [0], [stated_probabilities(means, now.cov, top_k, standard)]
+    step = max(FIRST_STEP * n_so_far, LEAST_STEP)
     for _ in range(STEPS):
-        if counts[-1] > MAX_FACTOR * n_so_far:
-            break
-        later = _after_judgements(later, share * step, policy, top_k, random_share, taste, rng)
+        later = _after_judgements(now, random * step, suggested * step, question, rng)
+        moves = rng.standard_normal(means.shape) @ _root(now.cov - later.cov).T
+        means, now = means + moves, later
         counts.append(counts[-1] + round(step))
-        probabilities.append(_later_probability(now, later, top_k, rng))
+        stated.append(stated_probabilities(means, now.cov, top_k, standard))
         step *= GROWTH
-    return Forecast(np.array(counts), np.maximum.accumulate(probabilities))
+    return Continuations(np.array(counts), np.array(stated).T)
+
+
+def stated_probabilities(means: Floats, cov: Floats, top_k: int, standard: Floats) -> Floats:
+    """For each row of means, the share of samples with the same top k; `standard` (samples, N) are normal errors."""
+    errors, found = standard @ _root(cov).T, []
+    for mean in means:
+        order = np.argsort(-mean, kind="stable")
+        samples = mean + errors
+        above, below = samples[:, order[:top_k]], samples[:, order[top_k:]]
+        found.append((above.min(axis=1) > below.max(axis=1)).mean())
+    return np.array(found)
+
+
+def _root(cov: Floats) -> Floats:
+    return square_root(cov + RIDGE * np.eye(len(cov)))
 
 
 def candidates(posterior: OrderPosterior, top_k: int) -> Ints:
@@ -124,31 +175,14 @@ def candidates(posterior: OrderPosterior, top_k: int) -> Ints:
 
 
 def _after_judgements(
-    posterior: OrderPosterior,
-    count: float,
-    policy: Purpose | None,
-    top_k: int,
-    random_share: float,
-    taste: Floats | None,
-    rng: np.random.Generator,
+    posterior: OrderPosterior, n_random: float, n_suggested: float, question: PairQuestion, rng: np.random.Generator
 ) -> OrderPosterior:
-    """The posterior after `count` more answers; each pair's precision is multiplied by the number of its answers."""
-    question = PairQuestion(policy or "order", top_k, taste=taste)
+    """The posterior after more answers; each pair's precision is multiplied by the number of its answers."""
     precision = pair_gains(posterior, question, rng)[1]
-    first, second = np.triu_indices(len(posterior), 1)
-    n_random = count if policy is None else random_share * count
-    a, b, times = first, second, np.full(len(first), n_random / len(first))
-    if policy is not None and count > n_random:
-        found = suggest_pairs(posterior, question, max(1, min(len(posterior), round(count))), rng)
+    a, b = np.triu_indices(len(posterior), 1)
+    times = np.full(len(a), n_random / len(a))
+    if n_suggested:
+        found = suggest_pairs(posterior, question, max(1, min(len(posterior), round(n_random + n_suggested))), rng)
         a, b = np.append(a, found.a), np.append(b, found.b)
-        times = np.append(times, np.full(len(found), (count - n_random) / max(len(found), 1)))
+        times = np.append(times, np.full(len(found), n_suggested / len(found)))
     return posterior.after_many(a, b, times * precision[a, b])
-
-
-def _later_probability(now: OrderPosterior, later: OrderPosterior, top_k: int, rng: np.random.Generator) -> float:
-    """Probability that the top k of the later mean are the true ones."""
-    ridge = 1e-9 * np.eye(len(now))
-    moves = rng.standard_normal((FORECAST_SAMPLES, len(now))) @ square_root(now.cov - later.cov + ridge).T
-    errors = rng.standard_normal((FORECAST_SAMPLES, len(now))) @ square_root(later.cov + ridge).T
-    mean = now.mean + moves
-    return float((top_mask(mean, top_k) == top_mask(mean + errors, top_k)).all(axis=1).mean())

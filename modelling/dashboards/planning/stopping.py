@@ -24,9 +24,14 @@ ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, m
 
 @dataclass(frozen=True)
 class Outlook:
-    """Judgements and cost until the target; `judgements` is None if the forecast does not reach it."""
+    """Judgements and cost until half of the simulated continuations reach the target; None if they do not.
+
+    `earliest` and `latest` are those until one and nine in ten do; `furthest` is the end of the forecast.
+    """
 
     judgements: int | None
+    earliest: int | None
+    latest: int | None
     furthest: int
     cost: Decimal | None
     currency: str
@@ -71,14 +76,34 @@ class StoppingPage:
         if self.reached:
             return _("This reaches the target of %(target)d %%. You can stop.") % {"target": self.target}
         facts = {"target": self.target, "k": self.found.top_k, "furthest": format_about(self.outlook.furthest)}
-        if self.outlook.judgements is None:
+        if self.outlook.earliest is None:
             message = _("More than %(furthest)s more judgements are needed for %(target)d %% on the top %(k)d.")
+            return message % facts
+        facts["low"] = format_about(self.outlook.earliest)
+        if self.outlook.judgements is None:
+            message = _(
+                "At least %(low)s more judgements for %(target)d %% on the top %(k)d; how many is not clear yet."
+            )
             return message % facts
         facts["n"] = format_about(self.outlook.judgements)
         if self.outlook.cost is None:
-            return _("About %(n)s more judgements for %(target)d %% on the top %(k)d.") % facts
-        facts["cost"] = f"{number_format(self.outlook.cost.quantize(Decimal(1)))} {self.outlook.currency}"
-        return _("About %(n)s more judgements (about %(cost)s) for %(target)d %% on the top %(k)d.") % facts
+            needed = _("About %(n)s more judgements for %(target)d %% on the top %(k)d.") % facts
+        else:
+            facts["cost"] = f"{number_format(self.outlook.cost.quantize(Decimal(1)))} {self.outlook.currency}"
+            needed = _("About %(n)s more judgements (about %(cost)s) for %(target)d %% on the top %(k)d.") % facts
+        return f"{needed} {self.uncertainty}"
+
+    @property
+    def uncertainty(self) -> str:
+        """The range of the forecast."""
+        facts = {"low": format_about(self.outlook.earliest or 0), "furthest": format_about(self.outlook.furthest)}
+        if self.outlook.latest is None:
+            return (
+                _("The range of 8 of 10 simulated continuations begins at %(low)s and ends beyond %(furthest)s.")
+                % facts
+            )
+        facts["high"] = format_about(self.outlook.latest)
+        return _("8 of 10 simulated continuations take %(low)s to %(high)s.") % facts
 
     @property
     def other_cut(self) -> str:
@@ -135,13 +160,14 @@ def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
 
 
 def get_outlook(project: Project, found: Assessment) -> Outlook:
-    needed = found.forecast.needed(project.stop_target / 100)
+    target, curve = project.stop_target / 100, found.forecast
+    needed = curve.needed(target)
     recruitment = Recruitment.objects.filter(project=project).first()
     cost = None
     if needed is not None and recruitment is not None and recruitment.reward:
         cost = recruitment.reward * needed / project.judgements_per_worker
     currency = recruitment.currency if recruitment else ""
-    return Outlook(needed, int(found.forecast.judgements[-1]), cost, currency)
+    return Outlook(needed, curve.earliest(target), curve.latest(target), int(curve.judgements[-1]), cost, currency)
 
 
 def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
@@ -180,13 +206,17 @@ def paused_by_rule(project: Project) -> Any:
 
 
 def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
-    """The probability that the top k is right in each version, by judgements, with the forecast and the target."""
+    """The probability that the top k is right in each version, by judgements, with the forecast and the target.
+
+    Dotted lines enclose 8 of 10 simulated continuations.
+    """
     versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lte=snapshot.number)
     rows = versions.order_by("-number").values_list("included", "diagnostics__stopping")[:MAX_VERSIONS]
     past = [(included, stored) for included, stored in rows if stored and stored["top_k"] == found.top_k][::-1]
     ahead = [snapshot.included + n for n in found.forecast.judgements.tolist()]
     percent = [100 * stored["probability"] for _included, stored in past]
-    expected = [100 * p for p in found.forecast.probability.tolist()]
+    curve = found.forecast
+    expected, low, high = ([100 * p for p in each.tolist()] for each in (curve.probability, curve.low, curve.high))
     lines: dict[str, tuple[list[int], list[float], dict[str, Any]]] = {
         _("so far"): ([included for included, _stored in past], percent, {"color": "--c1"}),
         _("forecast"): (ahead, expected, {"color": "--c1", "dash": "dash"}),
@@ -195,6 +225,10 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
         {"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": rounded(y), "line": line}
         for name, (x, y, line) in lines.items()
     ]
+    edge = {"color": "--c1", "width": 1, "dash": "dot"}
+    for y in (low, high):
+        band = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
+        traces.append({**band, "showlegend": False, "hoverinfo": "skip"})
     ends = [past[0][0] if past else snapshot.included, ahead[-1]]
     goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
@@ -203,9 +237,9 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
         "yaxis": axis(_("top %(k)d right (%%)") % {"k": found.top_k}, range=[0, 102]),
     }
     table = FigureTable(
-        [_("Judgements"), _("so far"), _("forecast")],
-        [[x, round(y, 1), ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
-        + [[x, "", round(y, 1)] for x, y in zip(ahead, expected, strict=True)],
+        [_("Judgements"), _("so far"), _("forecast"), _("low"), _("high")],
+        [[x, round(y, 1), "", "", ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
+        + [[x, "", *(round(y, 1) for y in row)] for x, *row in zip(ahead, expected, low, high, strict=True)],
     )
     title = _("Probability that the top %(k)d are right") % {"k": found.top_k}
     description = _("Now %(now).0f %%, after %(n)d more judgements %(later).0f %%.") % {

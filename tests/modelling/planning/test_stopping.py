@@ -13,9 +13,18 @@ from annotation.models import Project, Recruitment, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.planning.stopping import StoppingPage, format_about, stopping_page
 from modelling.models import ModelSnapshot
+from modelling.planning.policy import PairQuestion, Purpose, pair_gains
 from modelling.planning.posterior import OrderPosterior
 from modelling.planning.stop_rule import Assessment, pause_if_certain
-from modelling.planning.stopping import Forecast, candidates, certainty, cut_probabilities, expected_tau, forecast
+from modelling.planning.stopping import (
+    Forecast,
+    candidates,
+    certainty,
+    continue_study,
+    cut_probabilities,
+    expected_tau,
+    stated_probabilities,
+)
 from modelling.updater.update import update_one
 from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
@@ -52,25 +61,65 @@ def test_limits_of_certainty(posterior: OrderPosterior) -> None:
     assert expected_tau(ignorant) == 0.0
 
 
+def forecast(posterior: OrderPosterior, top_k: int, n: int, policy: Purpose | None, seed: int = 3) -> Forecast:
+    found = continue_study(posterior, top_k, n, policy, 0.2, np.random.default_rng(seed))
+    return Forecast.of(found.judgements, found.probability)
+
+
 def test_more_judgements_never_make_the_forecast_worse_and_suggestions_need_fewer(posterior: OrderPosterior) -> None:
-    by_policy = {policy: forecast(posterior, 4, 100, policy, 0.2, np.random.default_rng(3)) for policy in (None, "top")}
-    for found in by_policy.values():
+    random, top = forecast(posterior, 4, 100, None), forecast(posterior, 4, 100, "top")
+    for found in (random, top):
         assert found.judgements[0] == 0
-        assert (np.diff(found.probability) >= 0).all()
-    gain = by_policy["top"].probability - by_policy[None].probability
-    assert gain[-4:].mean() > SAMPLING
+        for curve in (found.low, found.probability, found.high):
+            assert (np.diff(curve) >= 0).all()
+        assert (found.low <= found.probability).all()
+        assert (found.probability <= found.high).all()
+    assert (top.needed(0.8) or 0) < (random.needed(0.8) or 0)
 
 
 def test_the_forecast_starts_at_the_certainty_of_now(posterior: OrderPosterior) -> None:
-    found = forecast(posterior, 4, 100, "order", 0.2, np.random.default_rng(3))
+    found = forecast(posterior, 4, 100, "order")
     now = cut_probabilities(posterior, np.random.default_rng(4))[3]
-    assert found.probability[0] == pytest.approx(now, abs=SAMPLING)
+    assert found.low[0] == found.probability[0] == found.high[0] == pytest.approx(now, abs=2 * SAMPLING)
+
+
+def test_the_forecast_is_when_simulated_answers_reach_the_target(posterior: OrderPosterior) -> None:
+    """Against studies with a true order, whose measurements of random pairs are observed one by one."""
+    rng, target, reached = np.random.default_rng(6), 0.8, []
+    found = continue_study(posterior, 4, 100, None, 1.0, rng)
+    standard = rng.standard_normal((300, N))
+    for truth in posterior.sample(60, rng):
+        now = posterior
+        for count, step in zip(found.judgements[1:], np.diff(found.judgements), strict=True):
+            precision = pair_gains(OrderPosterior(posterior.mean, now.cov), PairQuestion(), rng)[1]
+            a = rng.integers(0, N, step)
+            b = (a + rng.integers(1, N, step)) % N
+            measured = truth[a] - truth[b] + rng.standard_normal(step) / np.sqrt(precision[a, b])
+            X = np.zeros((step, N))
+            X[np.arange(step), a], X[np.arange(step), b] = 1.0, -1.0
+            gain = now.cov @ X.T @ np.linalg.inv(X @ now.cov @ X.T + np.diag(1.0 / precision[a, b]))
+            mean = now.mean + gain @ (measured - X @ now.mean)
+            now = OrderPosterior(mean, now.cov - gain @ X @ now.cov)
+            if stated_probabilities(mean[None], now.cov, 4, standard)[0] >= target:
+                reached.append(count)
+                break
+        else:
+            reached.append(np.inf)
+    summary = Forecast.of(found.judgements, found.probability)
+    by_then = [np.mean(np.array(reached) <= n) for n in found.judgements]
+    forecast = [
+        np.mean(np.maximum.accumulate(found.probability, axis=1)[:, at] >= target) for at in range(len(by_then))
+    ]
+    np.testing.assert_allclose(by_then, forecast, atol=0.2)  # two shares of 60
+    assert summary.earliest(target) <= summary.needed(target)  # type: ignore[operator]
 
 
 def test_judgements_needed_are_interpolated() -> None:
-    found = Forecast(np.array([0, 100, 300]), np.array([0.5, 0.7, 0.9]))
+    curve = np.array([0.5, 0.7, 0.9])
+    found = Forecast(np.array([0, 100, 300]), curve, curve - 0.1, curve + 0.1)
     assert found.needed(0.4) == 0
     assert found.needed(0.8) == 200
+    assert (found.earliest(0.8), found.latest(0.8)) == (100, 300)
     assert found.needed(0.95) is None
 
 
@@ -157,11 +206,35 @@ def test_the_study_is_paused_if_the_owner_wants_and_two_versions_are_certain(
 def test_the_cost_follows_from_the_pay(snapshot: ModelSnapshot) -> None:
     Recruitment.objects.create(project=snapshot.project, reward=Decimal("3.00"), currency="GBP")
     Project.objects.update(judgements_per_worker=40)
-    stored = {**snapshot.diagnostics["stopping"], "judgements": [0, 240], "forecast": [0.5, 0.9], "probability": 0.5}
+    curves = {"forecast": [0.5, 0.9, 0.95], "forecast_low": [0.5, 0.6, 0.9], "forecast_high": [0.5, 0.98, 0.99]}
+    stored = {**snapshot.diagnostics["stopping"], "judgements": [0, 240, 900], **curves, "probability": 0.5}
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert isinstance(page, StoppingPage)
-    assert page.advice == "About 240 more judgements (about 18 GBP) for 90 % on the top 2."
+    assert page.advice == (
+        "About 240 more judgements (about 18 GBP) for 90 % on the top 2. "
+        "8 of 10 simulated continuations take 200 to 900."
+    )
+
+
+def advice(snapshot: ModelSnapshot, forecast: list[float], low: list[float], high: list[float]) -> str:
+    """The page's advice for a version with these curves after 0 and 400 more judgements."""
+    curves = {"forecast": forecast, "forecast_low": low, "forecast_high": high}
+    stored = {**snapshot.diagnostics["stopping"], "judgements": [0, 400], **curves, "probability": forecast[0]}
+    ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
+    page = stopping_page(ModelSnapshot.objects.get())
+    assert page is not None
+    return page.advice
+
+
+def test_an_uncertain_forecast_says_so(snapshot: ModelSnapshot) -> None:
+    assert advice(snapshot, [0.5, 0.9], [0.5, 0.6], [0.5, 1.0]) == (
+        "About 400 more judgements for 90 % on the top 2. "
+        "The range of 8 of 10 simulated continuations begins at 320 and ends beyond 400."
+    )
+    unclear = advice(snapshot, [0.5, 0.8], [0.5, 0.6], [0.5, 1.0])
+    assert unclear == "At least 320 more judgements for 90 % on the top 2; how many is not clear yet."
+    assert advice(snapshot, [0.1, 0.2], [0.1, 0.1], [0.1, 0.8]).startswith("More than 400 more judgements are needed")
 
 
 def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
