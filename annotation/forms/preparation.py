@@ -37,12 +37,12 @@ class PreparationForm(forms.Form):
                 f"explanation_{number}", gettext_lazy("feedback after the answer"), pair.get("explanation", "")
             )
         for number in range(MAX_QUESTIONS):
-            asked = dict(enumerate(preparation.comprehension)).get(number, {})
-            self._add_text(f"question_{number}", gettext_lazy("question"), asked.get("question", ""))
+            question = dict(enumerate(preparation.comprehension)).get(number, {})
+            self._add_text(f"question_{number}", gettext_lazy("question"), question.get("question", ""))
             help_text = gettext_lazy(
                 "One per line. Start the correct one with an asterisk, for example: *It is my own view."
             )
-            self._add_text(f"choices_{number}", gettext_lazy("choices"), _format_choices(asked), help_text)
+            self._add_text(f"choices_{number}", gettext_lazy("choices"), _format_choices(question), help_text)
 
     def _add_text(self, name: str, label: Any, initial: str, help_text: Any = "") -> None:
         widget = forms.Textarea(attrs={"rows": 2})
@@ -86,9 +86,9 @@ class PreparationForm(forms.Form):
         return {"question": question, "choices": choices, "answer": marked[0]}
 
 
-def _format_choices(asked: dict[str, Any]) -> str:
-    choices = enumerate(asked.get("choices", []))
-    return "\n".join(f"{RIGHT_MARK if place == asked['answer'] else ''}{choice}" for place, choice in choices)
+def _format_choices(question: dict[str, Any]) -> str:
+    choices = enumerate(question.get("choices", []))
+    return "\n".join(f"{RIGHT_MARK if place == question['answer'] else ''}{choice}" for place, choice in choices)
 
 
 class ComprehensionForm(forms.Form):
@@ -98,9 +98,12 @@ class ComprehensionForm(forms.Form):
 
     def __init__(self, preparation: Preparation, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for number, asked in enumerate(preparation.comprehension):
+        for number, question in enumerate(preparation.comprehension):
             self.fields[f"answer_{number}"] = forms.TypedChoiceField(
-                label=asked["question"], choices=list(enumerate(asked["choices"])), coerce=int, widget=forms.RadioSelect
+                label=question["question"],
+                choices=list(enumerate(question["choices"])),
+                coerce=int,
+                widget=forms.RadioSelect,
             )
 
     def answers(self) -> list[int]:

@@ -21,24 +21,24 @@ class QuestionnaireForm(forms.Form):
 
     def __init__(self, project: Project, when: str, *args: Any, answers_needed: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        asked = [Question.from_json(stored) for stored in project.questionnaire]
-        self.questions = {f"q_{question.name}": question for question in asked if question.when == when}
+        questions = [Question.from_json(stored) for stored in project.questionnaire]
+        self.questions = {f"q_{question.name}": question for question in questions if question.when == when}
         for name, question in self.questions.items():
             self.fields[name] = _question_field(question, question.required and answers_needed)
 
-    def asked(self) -> list[tuple[forms.BoundField, Question]]:
-        """The questions with their fields, for the page."""
+    def fields_with_questions(self) -> list[tuple[forms.BoundField, Question]]:
+        """The fields with their questions, for the page."""
         return [(self[name], question) for name, question in self.questions.items()]
 
     def traits(self) -> dict[str, Any]:
         """The answers that the model may use, keyed by question name."""
-        return {question.name: answer for question, answer in self._given() if question.is_trait}
+        return {question.name: answer for question, answer in self._answered() if question.is_trait}
 
     def answers(self) -> dict[str, Any]:
         """All other answers: free text, and everything asked after the task."""
-        return {question.name: answer for question, answer in self._given() if not question.is_trait}
+        return {question.name: answer for question, answer in self._answered() if not question.is_trait}
 
-    def _given(self) -> Iterator[tuple[Question, Any]]:
+    def _answered(self) -> Iterator[tuple[Question, Any]]:
         for name, question in self.questions.items():
             if (answer := self.cleaned_data[name]) not in (None, "", []):
                 yield question, answer

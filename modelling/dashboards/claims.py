@@ -90,12 +90,12 @@ def safe_sentences(chosen: GroupFindings, project: Project) -> list[str]:
 
 def _top_sentences(chosen: GroupFindings, top_k: int) -> list[str]:
     n, worst = len(chosen.items), chosen.claims.rank_high
-    sentences, said = list[str](), 0
+    sentences, n_named = list[str](), 0
     for k in sorted({*TOPS, top_k}):
         names = [item.key for item, high in zip(chosen.items, worst.tolist(), strict=True) if high <= k]
-        if k >= n or len(names) <= said:
+        if k >= n or len(names) <= n_named:
             continue
-        said = len(names)
+        n_named = len(names)
         if k == 1:
             sentences.append(_("“%(item)s” is first.") % {"item": names[0]})
         elif len(names) == 1:

@@ -23,7 +23,7 @@ MIN_PROBABILITY = 1e-12  # keeps the surprisal of every judgement finite
 class WorkerTally:
     """A version's counts per worker, indexed by the worker's position in its arrays.
 
-    `agreed` counts decided judgements that the consensus predicts, `self_consistent` those that the worker's own
+    `agreed` counts decided judgements that the consensus predicts, `explained` those that the worker's own
     scores predict. `timed` counts known response times; `median_ms` and `characters_per_second`, the median speed of
     reading both texts, are NaN where there is none. `left` counts choices of the left side among
     the decided judgements with known sides (`sided`); `contradicted` counts pairs decided both ways among the pairs
@@ -33,7 +33,7 @@ class WorkerTally:
     judgements: Ints
     decided: Ints
     agreed: Ints
-    self_consistent: Ints
+    explained: Ints
     timed: Ints
     median_ms: Floats
     characters_per_second: Floats
@@ -78,7 +78,7 @@ def _count(
     u, a, b, y = labels
     decided, sides = y != 0.5, np.sign(y - 0.5)
     own, crowd = predicted_sides(fitted, u, a, b)
-    agreed, self_consistent = decided & (crowd == sides), decided & (own == sides)
+    agreed, explained = decided & (crowd == sides), decided & (own == sides)
     n = len(fitted.worker_ids)
     sided = decided & np.isfinite(lo_left)
     repeated, contradicted = repeated_pairs(u[decided], a[decided], b[decided], y[decided])
@@ -86,7 +86,7 @@ def _count(
         judgements=np.bincount(u, minlength=n),
         decided=np.bincount(u[decided], minlength=n),
         agreed=np.bincount(u[agreed], minlength=n),
-        self_consistent=np.bincount(u[self_consistent], minlength=n),
+        explained=np.bincount(u[explained], minlength=n),
         timed=np.bincount(u[np.isfinite(ms)], minlength=n),
         median_ms=group_medians(u, ms, n),
         characters_per_second=group_medians(u, 1000.0 * characters / np.maximum(ms, 1.0), n),

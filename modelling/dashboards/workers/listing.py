@@ -35,9 +35,9 @@ from modelling.models import ModelSnapshot
 from modelling.training.components.axes import ComponentAxes, ComponentAxis, load_component_axes
 
 PER_PAGE = 25
-COLUMNS = [  # self_consistency, once foreseen_by_own_model, is “Explained by the model”
+COLUMNS = [  # foreseen_by_own_model is the name of explained_by_model in 0.1
     "worker", "state", "judgements", "decided", "agrees_with_consensus", "foreseen_by_own_model",
-    "self_consistency", "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version",
+    "explained_by_model", "median_seconds", "flags", "x_component", "x", "x_sd", "y_component", "y", "y_sd", "version",
     "as_of_seq", "excluded", "exclusion_reason", "arm", "careless", "different", "ordinary", "assessed_answers",
 ]  # fmt: skip
 LAST = float("inf")
@@ -76,7 +76,7 @@ class WorkerRow:
     worker: WorkerRecord | Worker
     judgements: int
     agreement: Share = NO_SHARE
-    self_consistency: Share = NO_SHARE
+    explained: Share = NO_SHARE
     seconds: float | None = None
     position: MapPosition | None = None
     exclusion_reason: str | None = None
@@ -151,7 +151,7 @@ def _ascending(value: float | None) -> float:
 ORDERS: dict[str, tuple[Any, Any]] = {
     "judgements": (gettext_lazy("most judgements"), lambda row: -row.judgements),
     "agreement": (gettext_lazy("lowest agreement with the crowd"), lambda row: _ascending(row.agreement.value)),
-    "foreseen": (gettext_lazy("least explained by the model"), lambda row: _ascending(row.self_consistency.value)),
+    "explained": (gettext_lazy("least explained by the model"), lambda row: _ascending(row.explained.value)),
     "fast": (gettext_lazy("fastest"), lambda row: _ascending(row.seconds)),
     "slow": (gettext_lazy("slowest"), lambda row: _descending(row.seconds)),
     "flagged": (gettext_lazy("flagged first"), lambda row: -len(row.flags)),
@@ -232,7 +232,7 @@ class _WorkerStatistics:
             worker=worker,
             judgements=int(self.tally.judgements[at]),
             agreement=Share(int(self.tally.agreed[at]), decided),
-            self_consistency=Share(int(self.tally.self_consistent[at]), decided),
+            explained=Share(int(self.tally.explained[at]), decided),
             seconds=None if np.isnan(median) else median / 1000,
             position=self.positions[at] if self.positions else None,
             arm=worker.arm_name or "",
@@ -258,7 +258,7 @@ def export_rows(snapshot: ModelSnapshot) -> Iterator[list[Any]]:
         x = [at.x, at.x_sd] if at else ["", ""]
         y = [at.y, at.y_sd] if at and at.y is not None else ["", ""]
         facts = [row.worker.code, row.worker.state, row.judgements, row.agreement.n]
-        values = (row.agreement.value, row.self_consistency.value, row.self_consistency.value, row.seconds)
+        values = (row.agreement.value, row.explained.value, row.explained.value, row.seconds)
         shares = ["" if value is None else value for value in values]
         flags = " ".join(flag.name for flag in row.flags)
         exclusion = ["false" if row.exclusion_reason is None else "true", row.exclusion_reason or ""]

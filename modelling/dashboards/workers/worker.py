@@ -98,7 +98,7 @@ class AnswerSummary:
     judgements: int
     decided: int
     agreed: int
-    self_consistent: int
+    explained: int
     bits_own: float
     bits_crowd: float
     evaluated: int
@@ -108,8 +108,8 @@ class AnswerSummary:
         return Share(self.agreed, self.decided)
 
     @property
-    def self_consistency(self) -> Share:
-        return Share(self.self_consistent, self.decided)
+    def explained_share(self) -> Share:
+        return Share(self.explained, self.decided)
 
     @property
     def is_capped(self) -> bool:
@@ -118,9 +118,9 @@ class AnswerSummary:
 
     def with_tally(self, tally: WorkerTally, user: int) -> "AnswerSummary":
         """Replace the counts by those of all judgements in the version, as in the table of all workers."""
-        columns = (tally.judgements, tally.decided, tally.agreed, tally.self_consistent)
-        judgements, decided, agreed, self_consistent = (int(column[user]) for column in columns)
-        return replace(self, judgements=judgements, decided=decided, agreed=agreed, self_consistent=self_consistent)
+        columns = (tally.judgements, tally.decided, tally.agreed, tally.explained)
+        judgements, decided, agreed, explained = (int(column[user]) for column in columns)
+        return replace(self, judgements=judgements, decided=decided, agreed=agreed, explained=explained)
 
 
 @dataclass(frozen=True, eq=False)

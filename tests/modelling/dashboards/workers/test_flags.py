@@ -20,7 +20,7 @@ JUDGEMENTS, HONEST_TIME = 60, 9000.0
 def tally(**given: float) -> WorkerTally:
     """Two workers: one with these values, and a typical one."""
     typical = {
-        "judgements": JUDGEMENTS, "decided": JUDGEMENTS, "agreed": 45, "self_consistent": 51, "timed": JUDGEMENTS,
+        "judgements": JUDGEMENTS, "decided": JUDGEMENTS, "agreed": 45, "explained": 51, "timed": JUDGEMENTS,
         "median_ms": HONEST_TIME, "characters_per_second": 25.0,
         "sided": JUDGEMENTS, "left": 31, "repeated": 6, "contradicted": 1,
     }  # fmt: skip
@@ -51,8 +51,8 @@ def test_each_flag_shows_its_evidence(given: dict[str, float], name: str, eviden
     assert (flag.name, flag.evidence) == (name, evidence)
 
 
-def test_a_self_consistent_dissenter_is_not_flagged() -> None:
-    assert find_flags(tally(agreed=12, self_consistent=52), 0) == []
+def test_a_consistent_dissenter_is_not_flagged() -> None:
+    assert find_flags(tally(agreed=12, explained=52), 0) == []
 
 
 def test_a_worker_with_few_judgements_is_not_flagged() -> None:
@@ -64,7 +64,7 @@ def test_a_worker_with_few_judgements_is_not_flagged() -> None:
         "timed": 9,
         "median_ms": 100.0,
         "agreed": 4,
-        "self_consistent": 5,
+        "explained": 5,
     }
     assert find_flags(tally(repeated=2, contradicted=2, **few), 0) == []
 

@@ -40,9 +40,9 @@ def test_every_number_is_the_estimators(snapshot: ModelSnapshot) -> None:
             for each in given.exclude(choice="tie")
         ]
         assert row.judgements == given.count()
-        assert row.agreement.n == row.self_consistency.n == len(sides)
+        assert row.agreement.n == row.explained.n == len(sides)
         assert row.agreement.value == np.mean([np.sign(consensus[a] - consensus[b]) == side for a, b, side in sides])
-        assert row.self_consistency.value == np.mean([np.sign(F[a, u] - F[b, u]) == side for a, b, side in sides])
+        assert row.explained.value == np.mean([np.sign(F[a, u] - F[b, u]) == side for a, b, side in sides])
         assert row.seconds == np.median([each.response_ms for each in given]) / 1000
         shown = [row.position.x, row.position.y] if len(strongest) == 2 else [row.position.x]
         np.testing.assert_allclose(shown, signs * model.user_components_[strongest, u], rtol=1e-9)
@@ -97,7 +97,7 @@ def test_the_map_has_a_colour_and_a_symbol_for_each_group_of_a_trait(snapshot: M
     [
         ("judgements", lambda row: -row.judgements),
         ("agreement", lambda row: row.agreement.value),
-        ("foreseen", lambda row: row.self_consistency.value),
+        ("explained", lambda row: row.explained.value),
         ("fast", lambda row: row.seconds),
         ("slow", lambda row: -row.seconds),
     ],
@@ -128,6 +128,7 @@ def test_the_file_has_every_worker_and_is_audited(
     shown = {row.worker.code: row for row in workers_page(snapshot.project, snapshot, WorkersQuery()).rows}
     assert {row["worker"] for row in rows} == set(shown)
     assert all(float(row["agrees_with_consensus"]) == shown[row["worker"]].agreement.value for row in rows)
+    assert all(float(row["explained_by_model"]) == shown[row["worker"]].explained.value for row in rows)
     assert all(float(row["x"]) == shown[row["worker"]].position.x for row in rows)
     assert AuditEntry.objects.filter(action="exported workers", user=analyst).exists()
 

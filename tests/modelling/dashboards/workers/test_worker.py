@@ -106,7 +106,7 @@ def test_every_judgement_has_the_estimators_probability_and_surprisal(
             assert answer.bits_own == pytest.approx(-0.5 * np.log2(answer.own * (1 - answer.own)))
     assert page.summary.judgements == len(stored)
     assert page.summary.bits_own == pytest.approx(np.mean([answer.bits_own for answer in page.judgements]))
-    assert page.summary.self_consistent == sum(not each.tie and each.own > 0.5 for each in page.judgements)
+    assert page.summary.explained == sum(not each.tie and each.own > 0.5 for each in page.judgements)
     assert page.summary.agreed == sum(not each.tie and each.crowd > 0.5 for each in page.judgements)
 
 
@@ -116,8 +116,8 @@ def test_counts_include_all_judgements_even_if_only_the_newest_are_evaluated(
     monkeypatch.setattr(WorkerAnswers.load.__func__, "__defaults__", (3,))
     summary = worker_page(snapshot, worker, WorkerQuery()).summary
     row = next(row for row in workers_page(snapshot.project, snapshot, WorkersQuery()).rows if row.worker == worker)
-    assert (summary.judgements, summary.decided, summary.agreed, summary.self_consistent) == (
-        page.summary.judgements, page.summary.decided, page.summary.agreed, page.summary.self_consistent,
+    assert (summary.judgements, summary.decided, summary.agreed, summary.explained) == (
+        page.summary.judgements, page.summary.decided, page.summary.agreed, page.summary.explained,
     )  # fmt: skip
     assert (summary.judgements, summary.agreed / summary.decided) == (row.judgements, row.agreement.value)
     assert (summary.evaluated, summary.is_capped, page.summary.is_capped) == (3, True, False)

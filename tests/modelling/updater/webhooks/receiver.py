@@ -11,6 +11,7 @@ from pathlib import Path
 
 NAME = "hooks.example.org"
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
+PIECE = 10  # bytes sent at once: a status line may arrive in several pieces
 
 
 @dataclass
@@ -61,7 +62,9 @@ def _serve(server: socket.socket, context: ssl.SSLContext, receiver: Receiver) -
         try:
             with context.wrap_socket(plain, server_side=True) as secure:
                 receiver.messages.append(_read(secure))
-                secure.sendall(receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0])
+                answer = receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
+                for start in range(0, len(answer), PIECE):
+                    secure.sendall(answer[start : start + PIECE])
         except OSError:
             continue  # the client rejected the certificate
 

@@ -366,8 +366,9 @@ def test_an_owner_can_test_disable_and_remove_a_webhook(
     assert webhooks.deliver_one("one")
     client.post(f"{at}remove/")
     assert not Webhook.objects.exists()
-    actions = list(AuditEntry.objects.filter(project=project).values_list("action", flat=True)[:2])
-    assert actions == ["removed a webhook", "switched a webhook on"]
+    actions = list(AuditEntry.objects.filter(project=project).values_list("action", flat=True)[:5])
+    switched = ["switched a webhook on", "switched a webhook off"]
+    assert actions == ["removed a webhook", *switched, *["sent a test to a webhook"] * 2], "newest first"
 
 
 def test_a_webhook_of_another_project_is_not_found(hook: Webhook, stranger: User, log_in: LogIn) -> None:
