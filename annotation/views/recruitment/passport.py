@@ -11,10 +11,15 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from annotation.forms.preparation import SIDES
+from annotation.forms.question_builder import TIMES, QuestionForm
 from annotation.http.access import Role, has_role, members_only
-from annotation.models import Preparation, Project, StudyPassport
+from annotation.models import Arm, Preparation, Project, StudyPassport
+from annotation.models.arms import OVERRIDES
+from annotation.models.questions import QuestionKind
 from annotation.services.participation.passport import (
     ITEM_CHANGES,
     PREPARATION,
@@ -33,6 +38,29 @@ CHOICES = {
     "pairs": Project.Pairs.choices,
     "suggestions": Project.Suggestions.choices,
     "gold_consequence": Preparation.Consequence.choices,
+}
+# Labels of the parts of an entry, and of the values that are stored as words; arms have those of their fields.
+PARTS: dict[str, dict[str, Any]] = {
+    "practice": {
+        "first": gettext_lazy("first text"),
+        "second": gettext_lazy("second text"),
+        "answer": gettext_lazy("expected answer"),
+        "explanation": gettext_lazy("feedback after the answer"),
+    },
+    "comprehension": {
+        "question": gettext_lazy("question"),
+        "answer": gettext_lazy("expected answer"),
+        "choices": gettext_lazy("choices"),
+    },
+    "gold": {"better": gettext_lazy("better text"), "worse": gettext_lazy("worse text")},
+    "questionnaire": {name: field.label for name, field in QuestionForm.base_fields.items()}
+    | {"name": gettext_lazy("column in exports"), "label": gettext_lazy("question")},
+    "arms": {name: Arm._meta.get_field(name).verbose_name for name in ("name", *OVERRIDES)},
+}
+WORDS: dict[str, dict[str, Any]] = {
+    "practice": {"answer": dict(SIDES)},
+    "questionnaire": {"kind": dict(QuestionKind.choices), "when": dict(TIMES)},
+    "arms": {"pairs": dict(Project.Pairs.choices)},
 }
 
 
@@ -78,7 +106,7 @@ def format_value(name: str, value: Any) -> str:
     if name == "comprehension":  # the answer is stored as the number of the choice, counted from 0
         value = [{**asked, "answer": asked["choices"][asked["answer"]]} for asked in value]
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "\n".join("; ".join(f"{key}: {_format_part(part)}" for key, part in row.items()) for row in value)
+        return "\n".join(_format_row(name, row) for row in value)
     if name == "simulation" and value:
         return "\n".join(f"{key}: {_format_part(part)}" for key, part in value.items())
     if isinstance(value, (list, dict)):
@@ -86,7 +114,16 @@ def format_value(name: str, value: Any) -> str:
     return "–" if value in (None, "") else str(value)
 
 
+def _format_row(name: str, row: dict[str, Any]) -> str:
+    """The parts of one practice pair, question, gold pair or arm, with their labels."""
+    labels, words = PARTS.get(name, {}), WORDS.get(name, {})
+    parts = {key: words.get(key, {}).get(part, part) if isinstance(part, str) else part for key, part in row.items()}
+    return "; ".join(f"{labels.get(key, key)}: {_format_part(part)}" for key, part in parts.items())
+
+
 def _format_part(value: Any) -> str:
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
     if isinstance(value, dict):
         return "; ".join(f"{key} {_format_part(part)}" for key, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -98,6 +98,13 @@ def test_a_forged_or_expired_token_is_refused_without_a_row(signed_project: Proj
     assert not Worker.objects.exists()
 
 
+def test_a_token_that_is_used_again_makes_no_second_worker(signed_project: Project, client: Client) -> None:
+    address = link(signed_project, prolific_token=token())
+    join(client, address)
+    assert Client().get(address).url == "/s/pets/", "the same participant on another device"
+    assert Worker.objects.count() == PlatformIdentity.objects.count() == 1
+
+
 def test_a_link_without_a_token_is_refused(signed_project: Project, client: Client) -> None:
     assert client.get(link(signed_project)).status_code == 403
 

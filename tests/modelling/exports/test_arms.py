@@ -12,6 +12,7 @@ from modelling.dashboards.workers import listing, worker
 from modelling.exports import interchange
 from modelling.exports.catalogue import ARCHIVE
 from tests.modelling.exports.samples import csv_rows, export_bytes, fit, odd_study
+from tests.modelling.samples.two_camps import make_study
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +39,22 @@ def test_every_row_about_a_worker_has_their_arm(study: Project, what: str) -> No
     rows = csv_rows(export_bytes(study, what, "csv"))
     assert rows
     assert {(row["worker"], row["arm"]) for row in rows} == set(arms(study).items())
+
+
+def test_checks_have_the_arm_of_their_worker(study: Project) -> None:
+    rows = csv_rows(export_bytes(study, "checks", "csv"))
+    assert rows
+    assert {(row["worker"], row["arm"]) for row in rows} <= set(arms(study).items())
+
+
+def test_assessments_have_the_arm_of_their_worker(project: Project) -> None:
+    workers = make_study(project)
+    change_arms(project=project, user=None, arms=[Arm(name="plain"), Arm(name="kind")])
+    Worker.objects.filter(pk__in=[worker.pk for worker in workers]).update(arm=Arm.objects.get(name="kind"))
+    fit(project)
+    rows = csv_rows(export_bytes(project, "assessments", "csv"))
+    assert {row["worker"] for row in rows} <= {worker.code for worker in workers}
+    assert {row["arm"] for row in rows} == {"kind"}
 
 
 def test_the_fit_of_each_worker_has_their_arm(study: Project) -> None:

@@ -10,9 +10,11 @@ from django.utils import timezone
 from annotation import services
 from annotation.importing.item_files import ImportedItem
 from annotation.importing.items import import_items
-from annotation.models import Item, Project, StudyPassport, User, Worker
+from annotation.models import Arm, Item, Project, StudyPassport, User, Worker
 from annotation.services.items import correct_item, set_item_active
+from annotation.services.participation.arms import change_arms
 from annotation.services.participation.passport import export_passport, freeze, get_passport, is_intact
+from annotation.services.participation.preparation import change_preparation
 from modelling.exports.reproduce import check_passport
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +114,25 @@ def test_what_is_changed_together_with_opening_is_part_of_the_plan(olga: Client,
     services.change_project(project=Project.objects.get(slug="pets"), user=None, changes=changes)
     assert StudyPassport.objects.get().content["question"] == "Which is kinder?"
     assert archived(project)["changes"] == []
+
+
+def test_the_plan_is_shown_with_the_labels_of_the_page_in_its_language(
+    olga: Client, project: Project, settings: Any
+) -> None:
+    olga.post("/projects/pets/state/", {"state": "paused"})
+    pair = {"first": "Cats purr.", "second": "asdf", "answer": "left", "explanation": "The second says nothing."}
+    asked = {"question": "Whose view?", "choices": ["The experts'", "My own"], "answer": 1}
+    change_preparation(project=project, user=None, practice=[pair], comprehension=[asked])
+    change_arms(project=project, user=None, arms=[Arm(name="plain"), Arm(name="mixed", pairs="any")])
+    questions = [{"name": "age", "label": "How old are you?", "kind": "number", "required": True}]
+    services.change_project(project=project, user=None, changes={"questionnaire": questions})
+    olga.post("/projects/pets/state/", {"state": "open"})
+    settings.LANGUAGE_CODE = "de"
+    plan = dict(olga.get(PAGE).context["plan"])
+    assert "erwartete Antwort: Erster" in plan["Übungspaare"]
+    assert "erwartete Antwort: My own" in plan["Verständnisprüfung"]
+    assert "Welche Texte Paare bilden: zwei beliebige Texte".casefold() in plan["Studienarme"].casefold()
+    assert "Zahl" in plan["Fragen an die Teilnehmenden"]
 
 
 def test_a_changed_plan_does_not_match_its_hash(olga: Client, project: Project) -> None:

@@ -208,6 +208,13 @@ def test_the_lists_for_mturk(project: Project, owner: User, log_in: Any) -> None
     assert read_list(log_in(owner), "approve.csv") == ["AssignmentId,WorkerId,Approve,Reject", "3ASSIGNMENT,A1,x,"]
 
 
+def test_an_id_from_a_link_is_no_formula_in_a_list(project: Project, owner: User, log_in: Any, client: Client) -> None:
+    recruit(project, "generic", participant_parameter="id")
+    join(client, "/s/pets/?id=%3D1%2B1")
+    end_participation(worker=Worker.objects.get(), outcome="finished")
+    assert read_list(log_in(owner), "approve.csv") == ["'=1+1"]
+
+
 def test_a_researcher_ends_a_participation_and_the_worker_gets_the_code(
     project: Project, owner: User, log_in: Any, client: Client
 ) -> None:
