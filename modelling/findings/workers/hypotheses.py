@@ -21,9 +21,9 @@ from modelling.crowdgppl.arrays import FloatArray
 SHARE, STRENGTH, STEPS = 0.2, 10.0, 50  # expected share of careless workers, pseudo-workers behind it, and EM steps
 SHARPNESS = np.array([0.5, 0.7, 1.0])  # of answers, relative to the model's: some honest workers are noisier
 SHARPNESS_WEIGHTS = np.array([0.15, 0.35, 0.5])
-ALONE = (
-    0.25  # probability that a different worker's preferences are unrelated to all others'; less and they look careless
-)
+ALONE = 0.25  # expected share of honest workers whose preferences are unrelated to all others', learned like SHARE
+CAUTION = 1.5  # they count as this much more frequent, because a false flag is worse than a missed careless worker
+MOST_ALONE = 0.6  # of the learned share
 SHARED = 0.6  # an ordinary worker's consensus evidence is at least this share of that for any preferences
 FROM_THE_START = 0.5  # probability that a careless worker was careless from the first answer
 LEAST_CARELESS = 10  # careless answers at the end; fewer are not conclusive
@@ -36,7 +36,8 @@ class Explanation:
     """Log evidence of a worker's answers under each hypothesis, and the most likely start of carelessness."""
 
     ordinary: float  # the consensus
-    attentive: float  # any preferences
+    followed: float  # the preferences of another worker
+    alone: float  # preferences unrelated to all others'
     careless: float
     since: int
 
@@ -51,9 +52,8 @@ def explain(
     """
     ordinary = float(prefix_evidence(consensus[:, None])[-1])
     followed = prefix_evidence(np.column_stack((others, consensus)))
-    attentive = float(np.logaddexp(np.log1p(-ALONE) + followed[-1], np.log(ALONE) + alone))
     careless, since = careless_evidence(followed, left)
-    return Explanation(ordinary, attentive, careless + time_evidence(too_fast, timed), since)
+    return Explanation(ordinary, float(followed[-1]), alone, careless + time_evidence(too_fast, timed), since)
 
 
 def prefix_evidence(z: FloatArray) -> FloatArray:
@@ -101,11 +101,20 @@ def time_evidence(too_fast: int, timed: int) -> float:
 
 
 def odds(found: list[Explanation]) -> FloatArray:
-    """Probabilities (workers, 3) of careless, different and ordinary; the share of careless workers is learned."""
-    gap = np.array([each.careless - each.attentive for each in found])
-    share = SHARE
+    """Probabilities (workers, 3) of careless, different and ordinary.
+
+    The shares of careless workers, and of honest ones with preferences that no one shares, are learned.
+    """
+    careless, followed, alone, ordinary = (
+        np.array([getattr(each, name) for each in found]) for name in ("careless", "followed", "alone", "ordinary")
+    )
+    share, own = SHARE, ALONE
     for _ in range(STEPS):
-        careless = expit(gap + np.log(share) - np.log1p(-share))
-        share = (STRENGTH * SHARE + careless.sum()) / (STRENGTH + len(found))
-    different = expit(np.array([SHARED * each.attentive - each.ordinary for each in found]))
-    return np.column_stack((careless, (1.0 - careless) * different, (1.0 - careless) * (1.0 - different)))
+        presumed = CAUTION * own
+        attentive = np.logaddexp(np.log1p(-presumed) + followed, np.log(presumed) + alone)
+        p = expit(careless - attentive + np.log(share) - np.log1p(-share))
+        lone = (1.0 - p) * expit(alone - followed + np.log(own) - np.log1p(-own))
+        share = (STRENGTH * SHARE + p.sum()) / (STRENGTH + len(found))
+        own = min((STRENGTH * ALONE + lone.sum()) / (STRENGTH + (1.0 - p).sum()), MOST_ALONE)
+    different = expit(SHARED * attentive - ordinary)
+    return np.column_stack((p, (1.0 - p) * different, (1.0 - p) * (1.0 - different)))

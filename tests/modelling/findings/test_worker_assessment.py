@@ -20,7 +20,7 @@ from modelling.exports.catalogue import TABLES
 from modelling.exports.points import resolve_point
 from modelling.findings.workers.assessment import assess_workers, linked_lists
 from modelling.findings.workers.cross_prediction import Prior, crowd_without, find_evidence
-from modelling.findings.workers.hypotheses import side_evidence, time_evidence
+from modelling.findings.workers.hypotheses import Explanation, odds, side_evidence, time_evidence
 from modelling.findings.workers.patterns import AnswerSheet, find_alike, find_patterns
 from modelling.findings.workers.versions import get_assessments
 from modelling.models import ModelSnapshot, WorkerAssessment
@@ -99,6 +99,17 @@ def test_sides_that_follow_a_pattern_are_evidence() -> None:
     assert side_evidence(alternating)[0] > 30
     assert side_evidence(random)[0] < 0
     assert side_evidence(np.full(n, NAN))[0] == 0.0
+
+
+def test_a_worker_with_unshared_preferences_is_safer_among_others_like_that() -> None:
+    """The same weak evidence for preferences of one's own, in crowds with and without other such workers."""
+    weak = Explanation(ordinary=-20.0, followed=-15.0, alone=0.5, careless=0.0, since=0)
+    follower = Explanation(ordinary=12.0, followed=12.0, alone=4.0, careless=0.0, since=0)
+    loner = Explanation(ordinary=-20.0, followed=-15.0, alone=8.0, careless=0.0, since=0)
+    among_followers, among_loners = (odds([weak, *[other] * 40])[0] for other in (follower, loner))
+    assert among_loners[0] < among_followers[0]
+    assert among_followers.sum() == pytest.approx(1.0)
+    assert odds([loner])[0][1] > 0.9, "preferences that no one shares are different, not careless"
 
 
 def test_speed_alone_convicts_no_one() -> None:
