@@ -68,9 +68,7 @@ def test_with_large_text_no_page_scrolls_sideways(study: str, addresses: list[st
     assert wide == []
 
 
-def test_the_tables_of_a_worker_fit_the_screen_with_one_line_per_row(
-    study: str, addresses: list[str], page: Page
-) -> None:
+def test_the_tables_of_a_worker_fit_the_screen_with_short_rows(study: str, addresses: list[str], page: Page) -> None:
     Item.objects.update(text="An argument that is too long for one line of a table. " * 5)
     log_in(page, study)
     visit(page, addresses[2])
@@ -79,7 +77,7 @@ def test_the_tables_of_a_worker_fit_the_screen_with_one_line_per_row(
         assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), name
         heights = table.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
         assert 0 < len(heights) <= 25
-        assert max(heights) < 60, name
+        assert max(heights) < 75, name  # a remark may take two lines
 
 
 def test_every_control_works_by_keyboard(study: str, addresses: list[str], page: Page) -> None:
