@@ -261,12 +261,12 @@ class CrowdGPPL:
 
     def predict_tastes(
         self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
-        among: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None, among: npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
         """Means and standard deviations (items, users) of p_u relative to its mean over the known items or `among`."""
-        post, rows = self._with_new_items(items, None)
+        post, rows = self._with_new_items(items, X_items)
         chosen = self._users(users, None)
-        centre = np.arange(post.n_items) if among is None else indices(among, "among")
+        centre = np.arange(self._post.n_items) if among is None else indices(among, "among")
         p = personal_utilities(post, self._store, chosen) - post.t[:, None]
         p -= p[centre].mean(axis=0)
         variances = utility_variances(post, self._store, chosen, centre, own=True) + (post.scale_sd * p) ** 2

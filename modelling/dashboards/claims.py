@@ -158,5 +158,4 @@ def end_title(axis: ComponentAxis, *, high: bool) -> str:
     """Title of one end of a component: its name or number, and that end's words."""
     words = axis.words_high if high else axis.words_low
     end = ", ".join(words[:2]) or (_("high end") if high else _("low end"))
-    name = axis.name or _("Component %(number)d") % {"number": axis.number}
-    return f"{name}: {end}"
+    return f"{axis.label}: {end}"

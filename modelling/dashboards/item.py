@@ -112,7 +112,7 @@ def item_page(
     score = ranked_entries(snapshot).get(item.pk)
     judgements = item_judgements(snapshot, item).filter(**arms.of_judgements)
     page = Paginator(judgements, JUDGEMENTS_PER_PAGE).get_page(page_number)
-    figures = [history_figure(history)] if history else []
+    figures = [history_figure(history, several_parts=get_votes(snapshot).n_parts > 1)] if history else []
     figures += [workers_figure(above, below, item.project)] if above or below else []
     return ItemPage(
         score=score,
@@ -239,7 +239,7 @@ def judgement_rows(snapshot: ModelSnapshot, item: Item) -> Iterator[list[Any]]:
         yield [*facts, snapshot.number, snapshot.last_sequence, each.crowd, each.note, arm]
 
 
-def history_figure(history: list[ConsensusScore]) -> Figure:
+def history_figure(history: list[ConsensusScore], *, several_parts: bool = False) -> Figure:
     """The score with its 95 % interval in each version."""
     trace = {
         "type": "scatter",
@@ -259,7 +259,8 @@ def history_figure(history: list[ConsensusScore]) -> Figure:
     layout = {
         "xaxis": axis(_("Version"), type="category", showgrid=False), "yaxis": axis(_("Score")), "showlegend": False,
     }  # fmt: skip
-    columns = [_("Version"), _("Judgements in total"), _("Score"), _("SD"), _("Rank"), _("Judgements of this item")]
+    rank = _("Rank (all items)") if several_parts else _("Rank")
+    columns = [_("Version"), _("Judgements in total"), _("Score"), _("SD"), rank, _("Judgements of this item")]
     rows = [
         [each.snapshot.number, each.snapshot.included, *rounded((each.mean, each.sd)), each.rank, each.judgements]
         for each in history[::-1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from annotation.models import Worker
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, rank_axis, rounded
+from modelling.dashboards.common.traits import MIN_WORKERS, MIN_Z, Positions
 from modelling.dashboards.item import MAX_NEIGHBOURS, Neighbour, most_similar
 from modelling.features.traits import list_choices
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -24,7 +25,6 @@ Ints = NDArray[np.int64]
 MAX_TEXT_LENGTH = 5000
 MAX_COMPARED = 400  # items in the joint distribution; more would change a rank interval by less than 1/400 of its range
 MAX_OPPONENTS = 5
-MIN_GROUP_SIZE = 3  # workers
 MAX_ANSWERS = 8  # distinct answers to a question; with more, they do not form groups
 
 
@@ -57,6 +57,7 @@ class WorkerGroup:
     workers: int
     mean: float
     difference: float
+    difference_sd: float
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def new_text_page(snapshot: ModelSnapshot, text: str, group: str) -> NewTextPage
     return NewTextPage(
         expected,
         most_similar([scores[index] for index in nearest], nearest.values()),
-        worker_groups(fitted, X, snapshot),
+        worker_groups(fitted, X, snapshot, expected.mean),
         [Opponent(scores[int(compared[pair.item])], pair.wins, pair.bits) for pair in pairs],
         [position_figure(ranked, compared, expected)],
     )
@@ -157,19 +158,22 @@ def nearest_items(fitted: FittedModel, X: Floats, at: Ints) -> dict[int, float]:
     return {int(index): float(similarity[index]) for index in nearest}
 
 
-def worker_groups(fitted: FittedModel, X: Floats, snapshot: ModelSnapshot) -> list[WorkerGroup]:
-    """Predicted scores of the text by questionnaire answer, largest differences first."""
+def worker_groups(fitted: FittedModel, X: Floats, snapshot: ModelSnapshot, consensus: float) -> list[WorkerGroup]:
+    """Predicted scores of the text by questionnaire answer where they clearly differ, largest differences first."""
     if not fitted.model.n_components:
         return []
     members = _workers_by_answer(fitted, snapshot)
     if not members:
         return []
-    scores = fitted.model.predict_utilities(items=np.array([fitted.model.n_items_]), X_items=X, among=fitted.centre)[0]
-    overall = float(scores.mean())
-    groups = [
-        WorkerGroup(question, answer, len(at), float(scores[at].mean()), float(scores[at].mean()) - overall)
-        for (question, answer), at in members.items()
-    ]
+    text = np.array([fitted.model.n_items_])
+    (tastes,), (sds,) = fitted.model.predict_tastes(items=text, X_items=X, among=fitted.centre)
+    positions, groups = Positions(tastes, np.square(sds)), []
+    for (question, answer), at in members.items():
+        chosen = np.isin(np.arange(len(tastes)), at)
+        gap, error = positions.compare(chosen)
+        if abs(gap) >= MIN_Z * error:
+            others, mean = float((~chosen).mean()), consensus + float(tastes[chosen].mean())
+            groups.append(WorkerGroup(question, answer, len(at), mean, others * gap, others * error))
     return sorted(groups, key=lambda group: (-abs(group.difference), group.question, group.answer))
 
 
@@ -185,7 +189,7 @@ def _workers_by_answer(fitted: FittedModel, snapshot: ModelSnapshot) -> dict[tup
     return {
         (question, answer): at
         for (question, answer), at in found.items()
-        if len(at) >= MIN_GROUP_SIZE and answers[question] <= MAX_ANSWERS
+        if MIN_WORKERS <= len(at) <= fitted.model.n_users_ - MIN_WORKERS and answers[question] <= MAX_ANSWERS
     }
 
 

@@ -104,7 +104,7 @@ class Engine(Protocol):
 
     def predict_tastes(
         self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
-        among: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None, among: npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
         """Means and standard deviations (items, users) of the part of the utilities that the crowd does not share."""
         ...

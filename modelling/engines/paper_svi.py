@@ -193,10 +193,10 @@ class PaperSVIEngine(PaperSVI):
 
     def predict_tastes(
         self, users: npt.ArrayLike | None = None, items: npt.ArrayLike | None = None,
-        among: npt.ArrayLike | None = None,
+        X_items: npt.ArrayLike | None = None, among: npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
         """Means and standard deviations (items, users) of sum_c v_c w_c, relative to its mean over the items."""
-        new = NewRows()
+        new = NewRows.of(X_items)
         at, (w, w_variance) = self._relative(items, new, among), self._weights(self._users(users, new), new)
         return at.v.T @ w, np.sqrt(_taste_variances(at, w, w_variance))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserType, Page, expect
 
 from annotation.models import Project, User
 from tests.browser.dashboards.live_page import log_in
@@ -56,6 +56,15 @@ def _require_chromium() -> None:
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
     return {"executable_path": CHROMIUM, "args": FLAGS}
+
+
+@pytest.fixture
+def large_text(browser_type: BrowserType) -> Iterator[Browser]:
+    """A browser whose user has set the font size to 32 px."""
+    settings = "--blink-settings=defaultFontSize=32"
+    browser = browser_type.launch(executable_path=CHROMIUM, args=[*FLAGS, settings])
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

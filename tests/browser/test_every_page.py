@@ -172,10 +172,24 @@ def test_tables_do_not_scroll_sideways_on_a_phone(
     item, worker = Item.objects.get(key="text-000"), project.workers.order_by("pk")[0]
     paths = [f"workers/{worker.code}/", f"ranking/{item.pk}/", "components/", "new-argument/?text=Evidence"]
     wide = []
-    for path in [*paths, "model/versions/1/"]:
-        page.goto(f"{served}/projects/pets/{path}")
+    paths = [f"pets/{path}" for path in [*paths, "ranking/", "workers/", "model/versions/1/"]]
+    for path in [*paths, "paid/people/"]:
+        page.goto(f"{served}/projects/{path}")
         assert page.locator(".table.folds").count(), path
         wide += page.locator(".table-scroll:has(.folds)").evaluate_all(OVERFLOWING)
+    assert wide == []
+
+
+def test_wide_tables_fit_a_wide_screen_in_german(
+    served: str, page: Page, project: Project, owner: User, invitation: str, settings: Any
+) -> None:
+    Item.objects.filter(active=True).update(text="An argument that is too long for one line of a table. " * 5)
+    log_in(page, served, owner.username)
+    settings.LANGUAGE_CODE = "de"
+    worker, wide = project.workers.order_by("pk")[0], []
+    for path in ("pets/ranking/", "pets/workers/", f"pets/workers/{worker.code}/", "pets/claims/", "paid/people/"):
+        page.goto(f"{served}/projects/{path}")
+        wide += page.locator(".table-scroll:has(tbody)").evaluate_all(OVERFLOWING)
     assert wide == []
 
 

@@ -67,21 +67,21 @@ def find_links(answers: Sequence[Traits], values: Floats, sds: Floats) -> list[T
     counts as a draw from its posterior (as plausible values do in educational testing): its variance adds to the
     spread of the values, and once more to the error of a mean.
     """
-    positions = _Positions(values, np.square(sds))
+    positions = Positions(values, np.square(sds))
     tested = [_test_trait(name, [each.get(name) for each in answers], positions) for name in varying_traits(answers)]
     clear = [link for found in tested for link in found if abs(link.z) >= MIN_Z]
     return sorted(clear, key=lambda link: (-abs(link.z), link.trait, link.answer))[:MAX_LINKS]
 
 
 @dataclass(frozen=True, eq=False)
-class _Positions:
-    """Workers' values on a component with their posterior variances."""
+class Positions:
+    """Workers' values, such as their positions on a component, with their posterior variances."""
 
     means: Floats
     variances: Floats
 
-    def of(self, chosen: Any) -> "_Positions":
-        return _Positions(self.means[chosen], self.variances[chosen])
+    def of(self, chosen: Any) -> "Positions":
+        return Positions(self.means[chosen], self.variances[chosen])
 
     @property
     def spread(self) -> float:
@@ -91,8 +91,14 @@ class _Positions:
     def error_of_mean(self) -> float:
         return float(np.sqrt((self.means.var(ddof=1) + 2.0 * self.variances.mean()) / len(self.means)))
 
+    def compare(self, chosen: NDArray[np.bool_]) -> tuple[float, float]:
+        """Mean difference of the chosen workers from the others, with its standard error (Welch)."""
+        these, others = self.of(chosen), self.of(~chosen)
+        error = float(np.hypot(these.error_of_mean, others.error_of_mean))
+        return float(these.means.mean() - others.means.mean()), error or 1.0
 
-def _test_trait(name: str, answers: list[Any], positions: _Positions) -> list[TraitLink]:
+
+def _test_trait(name: str, answers: list[Any], positions: Positions) -> list[TraitLink]:
     known = [index for index, value in enumerate(answers) if not _is_missing(value)]
     if all(_is_number(answers[index]) for index in known):
         return _correlation(name, np.array([float(answers[index]) for index in known]), positions.of(known))
@@ -105,14 +111,13 @@ def _test_trait(name: str, answers: list[Any], positions: _Positions) -> list[Tr
     ]
 
 
-def _mean_difference(name: str, answer: str, positions: _Positions, chosen: NDArray[np.bool_]) -> TraitLink:
+def _mean_difference(name: str, answer: str, positions: Positions, chosen: NDArray[np.bool_]) -> TraitLink:
     """Welch's test of the workers with the answer against the others."""
-    these, others = positions.of(chosen), positions.of(~chosen)
-    gap, error = float(these.means.mean() - others.means.mean()), np.hypot(these.error_of_mean, others.error_of_mean)
-    return TraitLink(name, answer, gap / positions.spread, float(error or 1.0) / positions.spread, len(these.means))
+    gap, error = positions.compare(chosen)
+    return TraitLink(name, answer, gap / positions.spread, error / positions.spread, int(chosen.sum()))
 
 
-def _correlation(name: str, numbers: Floats, positions: _Positions) -> list[TraitLink]:
+def _correlation(name: str, numbers: Floats, positions: Positions) -> list[TraitLink]:
     """Change of the values per standard deviation of a numeric answer."""
     values, n = positions.means, len(numbers)
     if n < 2 * MIN_WORKERS or numbers.std() == 0 or values.std() == 0:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,14 @@ class Contribution:
     value: float
 
 
+class PartRanks(NamedTuple):
+    """An item's part of the comparison graph, and its ranks there; None without judgements."""
+
+    part: int | None
+    own: int | None
+    consensus: int | None
+
+
 @dataclass(frozen=True)
 class PersonalScore:
     """A worker's predicted score of one item, with its consensus score.
@@ -42,6 +51,7 @@ class PersonalScore:
     mean: float
     sd: float
     rank: int
+    in_part: PartRanks
     contributions: list[Contribution]
     residual: float
     difference_sd: float
@@ -94,6 +104,17 @@ class PersonalScores:
         """Indices of the ranked items, largest absolute difference first."""
         return np.argsort(-np.abs(self.mean - self.consensus), kind="stable")
 
+    @cached_property
+    def part_ranks(self) -> dict[int, PartRanks]:
+        """The ranks of every item within its part: ranks across parts follow from the texts alone."""
+        votes, seen, ranks = get_votes(self.snapshot), Counter[int | None](), {}
+        for index in np.argsort(-self.mean, kind="stable").tolist():
+            pk = self.ranked[index].id
+            item = votes.of(pk)
+            seen[item.part] += 1
+            ranks[pk] = PartRanks(item.part, None if item.part is None else seen[item.part], item.part_rank)
+        return ranks
+
     def details(self, rows: Ints) -> list[PersonalScore]:
         """These items with standard deviations and contributions."""
         if not len(rows):
@@ -112,6 +133,7 @@ class PersonalScores:
                 mean=float(self.mean[row]),
                 sd=float(sd[place]),
                 rank=int(rank[row]),
+                in_part=self.part_ranks[self.ranked[row].id],
                 contributions=[
                     Contribution(self.axes.axes[c], float(value))
                     for c, value in zip(strongest, added[place], strict=True)
@@ -143,34 +165,20 @@ def preference_table(snapshot: ModelSnapshot, worker: Worker) -> FigureTable | N
     user = axes.fitted.worker_index.get(worker.pk)
     if user is None:
         return None
-    scores = PersonalScores(snapshot, axes, user)
-    part_cells = _part_cells(scores)
+    scores, votes = PersonalScores(snapshot, axes, user), get_votes(snapshot)
     component_columns = [f"component_{axes.axes[row].number}" for row in axes.strongest]
     rows = [
         [
             each.consensus.item.key, each.mean, each.sd, each.rank, each.consensus.mean, each.consensus.rank,
             each.difference, *(contribution.value for contribution in each.contributions), each.residual,
-            each.residual, snapshot.number, snapshot.last_sequence, *part_cells[each.consensus.item_id],
-            each.difference_sd,
+            each.residual, snapshot.number, snapshot.last_sequence,
+            "true" if votes.is_comparable(each.consensus.item_id) else "false", *each.in_part, each.difference_sd,
         ]
         for each in scores.details(scores.by_difference)
     ]  # fmt: skip
     # rest is the old name of residual
     columns = [*COLUMNS, *component_columns, "rest", "residual", "version", "as_of_seq", *PART_COLUMNS, "difference_sd"]
     return FigureTable(columns, rows)
-
-
-def _part_cells(scores: PersonalScores) -> dict[int, list[str | int | None]]:
-    """The PART_COLUMNS of every item: ranks across parts of the comparison graph follow from the texts alone."""
-    votes, seen = get_votes(scores.snapshot), Counter[int | None]()
-    cells = {}
-    for index in np.argsort(-scores.mean, kind="stable").tolist():
-        pk = scores.ranked[index].id
-        own = votes.of(pk)
-        seen[own.part] += 1
-        rank = None if own.part is None else seen[own.part]
-        cells[pk] = ["true" if votes.is_comparable(pk) else "false", own.part, rank, own.part_rank]
-    return cells
 
 
 def scores_figure(scores: PersonalScores, project: Project) -> Figure:

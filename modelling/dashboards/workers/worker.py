@@ -33,7 +33,7 @@ from modelling.training.inputs import PREFERENCE
 from modelling.training.snapshots import FittedModel
 from modelling.training.votes import training_judgements
 
-SHOWN_SCORES = 50  # a standard deviation costs far more than a mean
+SHOWN_SCORES = 25  # a standard deviation costs far more than a mean
 SHOWN_BARS = 12  # in the figure of contributions
 JUDGEMENTS_PER_PAGE = 25
 MAX_KEYS = 2000  # suggested in the two fields of a pair

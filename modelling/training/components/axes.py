@@ -39,9 +39,14 @@ class ComponentAxis:
     words_low: tuple[str, ...] = ()
 
     @property
+    def label(self) -> str:
+        """The researcher's name for it or, without one, its number."""
+        return self.name or _("Component %(number)d") % {"number": self.number}
+
+    @property
     def title(self) -> str:
-        """The researcher's name for it or, without one, its number and the words that distinguish the two ends."""
-        return self.name or ": ".join(filter(None, [_("Component %(number)d") % {"number": self.number}, self.words]))
+        """The label and, if it is not a name, the words that distinguish the two ends."""
+        return self.name or ": ".join(filter(None, [self.label, self.words]))
 
     @property
     def words(self) -> str:
@@ -54,9 +59,8 @@ class ComponentAxis:
         if self.name:
             return self.name
         low, high = (", ".join(words[:WORDS_PER_TITLE]) for words in (self.words_low, self.words_high))
-        name = _("Component %(number)d") % {"number": self.number}
         words = "   ".join(filter(None, [low and f"← {low}", high and f"{high} →"]))
-        return "\n".join(filter(None, [name, words]))
+        return "\n".join(filter(None, [self.label, words]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.http import HttpResponse
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from annotation.http.access import set_worker_cookie
 from annotation.models import Item, Project, User, Worker
@@ -55,6 +55,29 @@ def test_pages_are_accessible_and_fit_the_screen(
         assert violations(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
     assert errors == []
+
+
+def test_with_large_text_no_page_scrolls_sideways(study: str, addresses: list[str], large_text: Browser) -> None:
+    page = large_text.new_context(viewport={"width": 390, "height": 844}).new_page()
+    log_in(page, study)
+    wide = []
+    for address in addresses:
+        visit(page, address)
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            wide.append(address)
+    assert wide == []
+
+
+def test_the_tables_of_a_worker_fit_the_screen_with_short_rows(study: str, addresses: list[str], page: Page) -> None:
+    Item.objects.update(text="An argument that is too long for one line of a table. " * 5)
+    log_in(page, study)
+    visit(page, addresses[2])
+    for name in ("Differences by item", "Judgements"):
+        table = page.get_by_role("region", name=name)
+        assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), name
+        heights = table.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+        assert 0 < len(heights) <= 25
+        assert max(heights) < 75, name  # a remark may take two lines
 
 
 def test_every_control_works_by_keyboard(study: str, addresses: list[str], page: Page) -> None:

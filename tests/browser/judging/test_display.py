@@ -1,13 +1,12 @@
 """What the judging page shows: large text, small windows, screen readers, forced colours and the group of a pair."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Browser, BrowserType, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from annotation.models import Item, Project
-from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.helpers.page_checks import violations
 from tests.browser.judging.judging_session import PHONE, JudgingSession, make_study, paused_clock, scrolls_horizontally
 
@@ -25,15 +24,6 @@ BROKEN_WORDS = """
   }).map((word) => word[0]);
 })
 """
-
-
-@pytest.fixture
-def large_text(browser_type: BrowserType) -> Iterator[Browser]:
-    """A browser whose user has set the font size to 32 px."""
-    settings = "--blink-settings=defaultFontSize=32"
-    browser = browser_type.launch(executable_path=CHROMIUM, args=[*FLAGS, settings])
-    yield browser
-    browser.close()
 
 
 def bar(page: Page, what: str) -> float:

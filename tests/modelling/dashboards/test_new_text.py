@@ -14,8 +14,10 @@ from modelling.dashboards.new_text import new_text_page
 from modelling.dashboards.pairs import pairs_page
 from modelling.models import ModelSnapshot
 from modelling.planning.information import expected_information
-from modelling.training.snapshots import FittedModel
+from modelling.training.ranking import Z_95
+from modelling.training.snapshots import FittedModel, read_fitted_model
 from modelling.web.forms.queries import PairsForm
+from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
 
@@ -34,6 +36,24 @@ def test_the_expected_score_is_the_estimators(snapshot: ModelSnapshot, fitted: F
     better = sum(fitted.model.predict_consensus() > mean[-1])
     assert page.expected.rank == 1 + better
     assert page.expected.rank_low <= page.expected.rank <= page.expected.rank_high <= 8
+
+
+def test_a_questionnaire_answer_is_listed_only_if_its_workers_clearly_differ(project: Project) -> None:
+    version = make_fitted_study(project)
+    groups = {each.answer: each for each in new_text_page(version, "Evidence and numbers, reason 40.", "").groups}
+    assert list(groups) == ["facts", "stories"]
+    facts, stories = groups.values()
+    assert (facts.question, facts.workers, stories.workers) == ("camp", 8, 8)
+    assert facts.difference == pytest.approx(-stories.difference)
+    assert facts.difference > Z_95 * facts.difference_sd > 0.0
+    fitted = read_fitted_model(project, version.checksum, version.number)
+    X, text = fitted.features.transform(["Evidence and numbers, reason 40."]), [fitted.model.n_items_]
+    scores = fitted.model.predict_utilities(items=text, X_items=X, among=fitted.centre)[0]
+    camps = dict(project.workers.values_list("pk", "traits__camp"))
+    likes_facts = np.array([camps[pk] == "facts" for pk in fitted.worker_ids.tolist()])
+    assert facts.mean == pytest.approx(scores[likes_facts].mean())
+    assert facts.difference == pytest.approx(scores[likes_facts].mean() - scores.mean())
+    assert new_text_page(version, "Plain words, reason 40.", "").groups == []
 
 
 def test_a_text_that_is_already_there_is_its_own_nearest_neighbour(snapshot: ModelSnapshot) -> None:

@@ -1,6 +1,7 @@
 """A study in several parts that were never compared: ranks within the parts, and a merged list only with its label."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from modelling.dashboards.common import ranked_entries as module
 from modelling.dashboards.common.freshness import get_freshness
 from modelling.dashboards.common.ranked_entries import RankedEntry, ranked_entries
 from modelling.dashboards.ranking import MERGED, RankingQuery, ranking_page
+from modelling.dashboards.workers.personal_scores import PersonalScore
 from modelling.exports.catalogue import TABLES
 from modelling.models import ModelSnapshot
 from modelling.training.snapshots import load_fitted_model
@@ -178,6 +180,20 @@ def test_the_scores_of_a_worker_are_ranked_within_parts_too(
     by_part = {part: sorted(row["part_rank"] for row in rows if row["part"] == part) for part in ("1", "2", "")}
     assert by_part == {"1": ["1", "2", "3"], "2": ["1", "2"], "": [""]}
     assert {row["key"]: row["consensus_part_rank"] for row in rows}["item-3"] == "1"
+
+
+def test_the_pages_of_a_worker_and_an_item_say_which_ranks_are_within_parts(
+    study: Project, version: ModelSnapshot, owner: User, log_in: Callable[[User], Client], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(PersonalScore, "is_clear", True)
+    client, item = log_in(owner), Item.objects.get(project=study, key="item-3")
+    answer = client.get(f"/projects/parts/workers/{study.workers.earliest('pk').code}/")
+    assert "Consensus rank in its part" in answer.text
+    assert "Consensus rank<" not in answer.text
+    ranks = {each.consensus.item.key: each.in_part.consensus for each in answer.context["page"].scores}
+    assert ranks == {"item-0": 1, "item-1": 2, "item-2": 3, "item-3": 1, "item-4": 2, "item-5": None}
+    history = client.get(f"/projects/parts/ranking/{item.pk}/").context["page"].figures[0]
+    assert "Rank (all items)" in history.table.columns
 
 
 def test_a_connected_study_has_no_parts_to_choose(owner: User, log_in: Callable[[User], Client]) -> None:
