@@ -75,7 +75,7 @@ class CrowdBT(Baseline):
         return posterior
 
     def _moments(self, user: int | None, items: IntArray, new: NewRows) -> Moments:
-        """The scores; for new items the prior."""
+        """Means and variances of the scores; the prior for new items."""
         n_new = 0 if new.items is None else len(new.items)
         scores = np.append(self.scores, np.zeros(n_new))
         return scores[items], np.append(self.variances, np.full(n_new, 1.0 / self.ridge))[items]

@@ -68,7 +68,7 @@ def _template_and_context(
     context: Context = {"project": freshness.project, "freshness": freshness}
     fragment = request.GET.get("fragment")
     if fragment == "status":
-        return "modelling/_freshness.html", context
+        return "modelling/common/_freshness.html", context
     try:
         context |= get_context(request, freshness, **url_arguments)
     except DamagedArrays as error:

@@ -59,7 +59,7 @@ def _page(request: HttpRequest, project: Project, status: int = 200, **facts: An
     context = {"project": project, "freshness": get_freshness(project), "page": exports_page(project), **facts}
     part = request.GET.get("fragment")
     if part == "status":
-        return render(request, "modelling/_freshness.html", context)
+        return render(request, "modelling/common/_freshness.html", context)
     template = "modelling/exports/_exports.html" if part else "modelling/exports/exports.html"
     return render(request, template, context, status=status)
 

@@ -106,7 +106,7 @@ def _settings_template(request: HttpRequest, project: Project, form: ModelSettin
     context = {"project": project, "freshness": get_freshness(project), "search": search_status(project)}
     fragment = request.GET.get("fragment")
     if fragment == "status":
-        return "modelling/_freshness.html", context
+        return "modelling/common/_freshness.html", context
     template = "modelling/model/_settings_search.html" if fragment else "modelling/model/model_settings.html"
     return template, {**context, "form": form}
 

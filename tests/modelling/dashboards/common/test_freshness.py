@@ -102,6 +102,6 @@ def test_a_status_that_has_not_changed_is_not_sent_again(
 @pytest.mark.parametrize(("processes", "shown"), [({}, False), ({"processes": 4}, True)])
 def test_pages_say_by_how_many_processes_a_fit_is_computed(processes: dict[str, int], shown: bool) -> None:
     progress = FitProgress.parse(STORED | processes)
-    page = render_to_string("modelling/_freshness.html", {"freshness": SimpleNamespace(progress=progress)})
+    page = render_to_string("modelling/common/_freshness.html", {"freshness": SimpleNamespace(progress=progress)})
     assert "Fitting the model, iteration 12" in page
     assert ("(computed by 4 processes)" in page) == shown
