@@ -40,3 +40,4 @@ show();
 renewOfflinePage();
 if (store.entries().length) sender.send();
 window.addEventListener("online", sender.send);
+window.addEventListener("storage", show); // another tab has sent some

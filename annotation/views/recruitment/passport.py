@@ -55,7 +55,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "gold": {"better": gettext_lazy("better text"), "worse": gettext_lazy("worse text")},
     "questionnaire": {name: field.label for name, field in QuestionForm.base_fields.items()}
     | {"name": gettext_lazy("column in exports"), "label": gettext_lazy("question")},
-    "arms": {name: Arm._meta.get_field(name).verbose_name for name in ("name", *OVERRIDES)},
+    "arms": {name: cast(Field, Arm._meta.get_field(name)).verbose_name for name in ("name", *OVERRIDES)},
 }
 WORDS: dict[str, dict[str, Any]] = {
     "practice": {"answer": dict(SIDES)},

@@ -7,7 +7,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from annotation.models import Judgement, Worker
+from annotation.models import Judgement, Project, Worker
+from annotation.services import stop_early
+from tests.annotation.platforms.studies import CODES, recruit
 from tests.browser.judging.judging_session import (
     PHONE,
     SETTLING_TIME,
@@ -16,6 +18,7 @@ from tests.browser.judging.judging_session import (
     stored_answers,
 )
 
+MAX_RETRY = 30_000  # ms; longer than the page waits between two attempts
 NARROW = {"viewport": {"width": 320, "height": 568}, "has_touch": True, "is_mobile": True}
 
 
@@ -95,3 +98,25 @@ def test_stopping_offline_says_where_the_answers_are(start_session: Callable[...
     session.context.set_offline(False)
     session.wait_until_sent()
     assert stored_answers() == set(session.answers)
+
+
+def test_finish_waits_until_the_answers_on_the_device_are_stored(
+    start_session: Callable[..., JudgingSession], project: Project
+) -> None:
+    recruit(project, "")
+    session = start_session()
+    session.click("left")
+    session.wait_until_sent()
+    session.context.route("**/judgements/", lambda route: route.abort())
+    session.click("left")
+    stop_early(worker=Worker.objects.get())  # on another device
+    page = session.new_tab()
+    page.goto(session.url)
+    finish = page.get_by_role("button", name="Finish")
+    expect(finish).to_be_disabled()
+    session.context.unroute("**/judgements/")
+    page.clock.fast_forward(MAX_RETRY)
+    expect(finish).to_be_enabled()
+    assert Judgement.objects.count() == 2
+    finish.click()
+    expect(page.get_by_text(CODES["stopped"], exact=True)).to_be_visible()

@@ -13,8 +13,9 @@ from django.utils import timezone
 from annotation import services
 from annotation.exceptions import TooLateToRetract
 from annotation.http import throttling
-from annotation.models import Assignment, Judgement, Project, Worker, WorkerCheck
+from annotation.models import Assignment, Judgement, PlatformIdentity, Project, Worker, WorkerCheck
 from annotation.services.participation.outcomes import NotFinished, earned_completion, end_participation, finish
+from annotation.services.participation.reconciliation import list_participants
 from tests.annotation.platforms.studies import CODES, OTHER_PID, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
 
@@ -181,6 +182,55 @@ def test_a_worker_who_failed_the_checks_and_finds_no_pairs_has_failed_them(paid_
         facts = {"number": number, "expected": "left", "choice": "right", "answered_at": timezone.now()}
         WorkerCheck.objects.create(project=paid_project, worker=worker, **facts)
     assert finish(worker=worker, has_pairs=False).outcome == Worker.Outcome.FAILED_CHECKS
+
+
+def test_a_worker_who_gets_no_more_pairs_can_finish_and_is_paid(paid_project: Project, client: Client) -> None:
+    join(client, link(paid_project))
+    answer_all(client, 1)
+    services.exclude_worker(worker=Worker.objects.get(), user=None, reason="too fast", suspend=True)
+    assert "There are no more pairs for you at the moment." in client.get("/s/pets/").text
+    assert CODES["no_work_left"] in client.post("/s/pets/finish/", follow=True).text
+    [person] = list_participants(paid_project, "prolific")
+    assert person.decision == "approve", "leaving someone out of the model is no reason not to pay"
+
+
+def test_a_pilot_that_pauses_while_someone_judges_keeps_their_answers_and_lets_them_finish(
+    paid_project: Project, client: Client
+) -> None:
+    """A place is free once its worker returns the task, and is taken twice if they come back."""
+    recruit(paid_project, pilot_workers=1)
+    join(client, link(paid_project))
+    end_participation(worker=Worker.objects.get(), outcome="returned")
+    PlatformIdentity.objects.update(status=PlatformIdentity.RETURNED)
+    other = Client()
+    join(other, link(paid_project, OTHER_PID))
+    client.get(link(paid_project, SESSION_ID="9d" * 12))
+    pair = client.get("/s/pets/task/").json()["pairs"][0]
+    answer_all(other, 3)
+    other.post("/s/pets/finish/")
+    assert Project.objects.get().state == "paused"
+    answer = {"uuid": str(uuid.uuid4()), "assignment": pair["assignment"], "choice": "left"}
+    refused = client.post("/s/pets/judgements/", json.dumps(answer), content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_open"), "the answer waits on the device"
+    assert "This study is paused." in client.get("/s/pets/").text
+    Project.objects.update(state="open")
+    stored = client.post("/s/pets/judgements/", json.dumps(answer), content_type="application/json")
+    assert stored.status_code == 201
+    Project.objects.update(state="paused")
+    assert CODES["no_work_left"] in client.post("/s/pets/finish/", follow=True).text
+
+
+def test_a_worker_who_deletes_their_data_and_comes_back_starts_anew(paid_project: Project, client: Client) -> None:
+    join(client, link(paid_project))
+    answer_all(client, 3)
+    client.post("/s/pets/finish/")
+    client.post("/s/pets/data/delete/", {"confirm": "on"})
+    assert client.get(link(paid_project)).context["form"], "they are asked for consent again"
+    join(client, link(paid_project))
+    new = Worker.objects.exclude(outcome="erased").get()
+    assert (client.get("/s/pets/task/").json()["done"], new.judgements.count()) == (0, 0)
+    assert client.get("/s/pets/finish/").status_code == 403, "the code has to be earned again"
+    assert len(list_participants(paid_project, "prolific")) == 1
 
 
 @pytest.mark.django_db(transaction=True)
