@@ -45,7 +45,8 @@ WORKER_NAMES = (
 SIDE_NAMES = (
     ("a", "b"), ("item_a", "item_b"), ("left", "right"), ("left_id", "right_id"), ("item_left", "item_right"),
     ("model_a", "model_b"), ("first", "second"), ("item1", "item2"), ("item_1", "item_2"), ("option_a", "option_b"),
-    ("candidate_a", "candidate_b"), ("id_a", "id_b"), ("key_a", "key_b"), ("a1", "a2"),
+    ("candidate_a", "candidate_b"), ("id_a", "id_b"), ("key_a", "key_b"), ("a1", "a2"), ("left_item", "right_item"),
+    ("option1", "option2"), ("option_1", "option_2"),
 )  # fmt: skip
 OUTCOME_NAMES = (
     ("winner", "loser"), ("won", "lost"), ("candidate_chosen", "candidate_not_chosen"), ("chosen", "rejected"),
@@ -54,7 +55,7 @@ OUTCOME_NAMES = (
 )  # fmt: skip
 CHOICE_NAMES = (
     "choice", "winner", "label", "won", "preferred", "preference", "chosen", "selected", "answer", "vote", "result",
-    "outcome", "judgement", "judgment", "winner_id",
+    "outcome", "judgement", "judgment", "winner_id", "selected_item", "chosen_item", "preferred_item",
 )  # fmt: skip
 TIME_NAMES = (
     "judged_at", "submitted", "submitted_at", "submit_time", "timestamp", "tstamp", "created_at", "datetime", "date",

@@ -67,7 +67,9 @@ def workers_only(view: View) -> View:
         worker = get_worker(request, project)
         if worker is None:
             title = _("Your session on this device has ended.")
-            detail = _("Your answer is kept on this device. Reload the page to continue.")
+            detail = _("Reload the page to continue.")
+            if request.method == "POST":
+                detail = _("Your answer is kept on this device. Reload the page to continue.")
             return problem_response(request, 401, title, detail, enter=project.get_judging_url())
         if worker_is_too_fast(worker):
             return too_many_requests(request, retry_seconds=1)

@@ -45,7 +45,7 @@ def test_votes_are_beside_the_model_and_a_disagreement_has_a_reason(page_of_owne
 def test_every_page_of_results_says_why_to_be_cautious(page_of_owner: Page, study: str) -> None:
     page = page_of_owner
     ModelSnapshot.objects.update(diagnostics={"converged": False})
-    for path in ("ranking/", "components/", "workers/", "exports/"):
+    for path in ("ranking/", "components/", "workers/", "exports/", "claims/", "reliability/"):
         page.goto(f"{study}/{path}")
         caution = "Read version 1 with caution: the fit stopped before its results settled."
         expect(page.get_by_text(caution)).to_be_visible()

@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -177,7 +178,8 @@ def _pay_cautions(project: Project) -> list[Caution]:
     payment = summarise_payment(project, recruitment) if recruitment.reward else None
     if payment is None or not payment.too_low:
         return []
-    values = {"rate": payment.per_hour, "minimum": payment.minimum, "currency": recruitment.currency}
+    rate, minimum = number_format(payment.per_hour), number_format(payment.minimum)
+    values = {"rate": rate, "minimum": minimum, "currency": recruitment.currency}
     text = _("The pay of %(rate)s %(currency)s per hour is below the minimum of %(minimum)s %(currency)s.")
     return [Caution(text % values, RECRUITMENT)]
 

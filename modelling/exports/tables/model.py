@@ -48,7 +48,7 @@ RELIABILITY_COLUMNS = build_columns(
 )
 CLAIM_COLUMNS = build_columns(
     key=str, group=str, group_rank=int, tier=int, rank_low=int, rank_high=int, safely_above=int, safely_below=int,
-    bridging=float, bridging_low=float, bridging_high=float,
+    bridging=float, bridging_low=float, bridging_high=float, comparable=bool, part=int,
 )  # fmt: skip
 ASSESSMENT_COLUMNS = build_columns(
     worker=str, arm=str, answers=int, careless=float, different=float, ordinary=float, looks_automated=bool,
@@ -126,6 +126,7 @@ def claims(point: ExportPoint) -> ExportTable:
 
 
 def _claim_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
+    votes = get_votes(point.required_snapshot)
     for group in get_findings(point.required_snapshot).groups:
         found, bridging = group.claims, group.bridging
         for place, item in enumerate(group.items):
@@ -134,7 +135,8 @@ def _claim_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
             if bridging is not None:
                 preference = tuple(float(each[place]) for each in (bridging.lowest, bridging.low, bridging.high))
             ranks = (int(found.tier[place]), int(found.rank_low[place]), int(found.rank_high[place]))
-            yield item.key, item.group, place + 1, *ranks, *counts, *preference
+            own, comparable = votes.of(item.pk), votes.is_comparable(item.pk)
+            yield item.key, item.group, own.group_rank, *ranks, *counts, *preference, comparable, own.part
 
 
 def assessments(point: ExportPoint) -> ExportTable:

@@ -13,6 +13,7 @@ from .estimates import Estimate
 from .scale import RIDGE, moments
 
 SPLITS, SEED = 100, 16
+MIN_WORKERS = 5  # fewer have at most three ways to be split, which say nothing about the range
 MAX_STEPS, TOLERANCE = 50, 1e-9
 CHUNK_ENTRIES = 4_000_000  # in all matrices that are solved at once
 
@@ -20,7 +21,8 @@ CHUNK_ENTRIES = 4_000_000  # in all matrices that are solved at once
 def split_half(answers: Answers, log_nu: float) -> Estimate | None:
     """The median correlation between the halves over all splits, with the range of 95% of the splits.
 
-    Items that only one half has judged are left out of a split. None without two workers or three common items.
+    Items that only one half has judged are left out of a split. None with fewer than MIN_WORKERS workers or fewer than
+    three common items.
     """
     correlations = np.array([r for r in split_correlations(answers, log_nu) if r is not None])
     if not len(correlations):
@@ -40,7 +42,7 @@ def spearman_brown(half: Estimate) -> Estimate:
 
 def split_correlations(answers: Answers, log_nu: float) -> list[float | None]:
     """The correlation between the two halves of each split; None where it is undefined."""
-    if answers.n_workers < 2:
+    if answers.n_workers < MIN_WORKERS:
         return []
     halves = draw_halves(answers.n_workers)
     n_pairs = len(answers.pair_items[0])

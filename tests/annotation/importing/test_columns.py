@@ -49,6 +49,8 @@ JUDGEMENT_LAYOUTS = {
         "x,y,model_a,j,1682351591.1322,English",
         "a b choice worker time keep",
     ),
+    "numbered options": ("participant,option1,option2,chosen", "p,x,y,option1", "worker a b choice"),
+    "items on sides": ("left_item,right_item,selected_item", "x,y,x", "a b choice"),
     "preferences": ("Annotator ID,chosen,rejected,Age", "ann,x,y,31", "worker winner loser trait"),
     "capitals and spaces": ("Rater,Item A,Item B,Preference", "ann,x,y,Item A", "worker a b choice"),
     "a Concord export": (

@@ -67,6 +67,25 @@ def test_stop_see_the_data_and_delete_it(start_session: Callable[..., JudgingSes
     assert stored_answers() == set()
 
 
+def test_a_tab_left_open_after_deleting_says_that_the_session_has_ended(
+    start_session: Callable[..., JudgingSession],
+) -> None:
+    session = start_session()
+    session.click("left")
+    session.wait_until_sent()
+    other = session.new_tab()
+    other.goto(f"{session.url}data/")
+    other.get_by_label("Delete all my answers.").check()
+    other.get_by_role("button", name="Delete my answers").click()
+    expect(other.get_by_role("heading", name="Your answers are deleted.")).to_be_visible()
+    session.page.clock.fast_forward(1000)
+    expect(session.page.locator("#problem-text")).to_have_text(
+        "Your session on this device has ended. Reload the page to continue."
+    )
+    expect(session.page.locator("[data-choice=left]")).to_be_disabled()
+    assert stored_answers() == set()
+
+
 def test_unsent_answers_find_their_owner_again(start_session: Callable[..., JudgingSession]) -> None:
     session = start_session()
     page, owner = session.page, Worker.objects.get()

@@ -142,13 +142,17 @@ def test_files_mark_ranks_that_are_not_comparable(
 def test_every_exported_table_with_ranks_scores_or_predictions_says_which_items_are_linked(
     study: Project, version: ModelSnapshot
 ) -> None:
-    across_items = {"rank", "mean", "probability_a"}
+    across_items = {"rank", "group_rank", "mean", "probability_a"}
     for name in TABLES:
         columns = {column.name for column in export_table(study, name).columns}
         assert columns.isdisjoint(across_items) or columns & {"comparable", "part"}, name
     pairs = csv_rows(export_bytes(study, "pairs", "csv"))
     linked = {(row["a"], row["b"]) for row in pairs if row["comparable"] == "true"}
     assert linked == {("item-0", "item-1"), ("item-0", "item-2"), ("item-1", "item-2"), ("item-3", "item-4")}
+    claims = csv_rows(export_bytes(study, "claims", "csv"))
+    by_key = {row["key"]: (row["comparable"], row["part"], row["group_rank"]) for row in claims}
+    assert by_key["item-3"] == ("false", "2", "1")
+    assert by_key["item-5"] == ("false", "", "")
     scores = csv_rows(export_bytes(study, "utilities", "csv"))
     assert {(row["key"], row["part"]) for row in scores} >= {("item-0", "1"), ("item-3", "2"), ("item-5", "")}
 

@@ -127,6 +127,11 @@ def plain_scores(answers: Answers, rows: np.ndarray, log_nu: float) -> np.ndarra
     return np.asarray(minimize(loss, np.zeros(answers.n_items), method="BFGS", options={"gtol": 1e-7}).x)
 
 
+def test_fewer_than_five_workers_have_no_split_half_correlation() -> None:
+    assert split_half(make_answers(n_workers=5), 0.0) is not None
+    assert split_half(make_answers(n_workers=4), 0.0) is None
+
+
 @pytest.mark.slow
 def test_split_half_equals_a_plain_loop_over_the_splits() -> None:
     answers = make_answers(n_items=4, n=120)
