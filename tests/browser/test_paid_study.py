@@ -30,19 +30,16 @@ def open_tab(page: Page, *names: str) -> None:
         page.get_by_role("link", name=name, exact=True).click()
 
 
-def test_the_guide_leads_from_an_empty_server_to_the_payment(
-    served: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONCORD_OWNER_PASSWORD", PASSWORD)
-    call_command("create_owner", "ada")
-    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.goto(served)
+def log_in(page: Page, server: str) -> None:
+    page.goto(server)
     page.get_by_role("link", name="Log in").first.click()
     page.fill("[name=username]", "ada")
     page.fill("[name=password]", PASSWORD)
     page.get_by_role("button", name="Log in").click()
 
-    # 2. The study
+
+def create_study(page: Page) -> None:
+    """Section 2 of the guide."""
     open_tab(page, "New study")
     for name, text in {"title": "Arguments", "question": "Which is better?", "consent": "We store answers."}.items():
         page.fill(f"[name={name}]", text)
@@ -57,15 +54,22 @@ def test_the_guide_leads_from_an_empty_server_to_the_payment(
     open_tab(page, "Settings")
     save(page, "Save settings", judgements_per_worker="2", redundancy="3")
 
-    # 3. Prolific
+
+def set_up_prolific(page: Page) -> str:
+    """Section 3; returns the link that Prolific opens for the participant with IDS."""
     open_tab(page, "Recruitment")
     page.select_option("[name=platform]", "prolific")
     save(page, "Save recruitment")
     link = page.locator("#study-address").inner_text()
     codes = {f"code_{outcome}": code for outcome, code in CODES.items()}
     save(page, "Save recruitment", study_id=IDS["STUDY_ID"], reward="1.00", estimated_minutes="20", places="4", **codes)
+    for name, value in IDS.items():
+        link = link.replace(f"{{{{%{name}%}}}}", value)
+    return link
 
-    # 4. The plan and the pilot
+
+def open_pilot(page: Page) -> None:
+    """Section 4: the plan and the pilot."""
     open_tab(page, "Passport")
     page.fill("[name=exclusion_rules]", "Workers who fail both checks.")
     page.fill("[name=stop_rule]", "After four workers.")
@@ -74,13 +78,17 @@ def test_the_guide_leads_from_an_empty_server_to_the_payment(
     save(page, "Save recruitment", pilot_workers="1")
     open_tab(page, "Overview")
     expect(page.get_by_text("per hour is below the minimum of 6")).to_be_visible()
-    page.get_by_text("Open the study …").click()
-    page.get_by_role("button", name="Open the study").click()
+    open_study(page, "Open")
+
+
+def open_study(page: Page, verb: str) -> None:
+    page.get_by_text(f"{verb} the study …").click()
+    page.get_by_role("button", name=f"{verb} the study").click()
     expect(page.get_by_text("The study is now open.")).to_be_visible()
 
-    # 5. While it runs: one worker from Prolific's page to the completion code
-    for name, value in IDS.items():
-        link = link.replace(f"{{{{%{name}%}}}}", value)
+
+def take_part(browser: Browser, link: str) -> None:
+    """Section 5: one worker from Prolific's page to the completion code."""
     phone, completed = open_platform(browser.new_context(**PHONE), "app.prolific.com", link)
     phone.get_by_role("link", name="Open the study").click()
     consent(phone)
@@ -91,6 +99,19 @@ def test_the_guide_leads_from_an_empty_server_to_the_payment(
     expect(phone.get_by_role("link", name="Open the study")).to_be_visible()
     assert completed == [{"cc": [CODES["finished"]]}]
     assert (Worker.objects.get().outcome, Judgement.objects.count()) == ("finished", 2)
+
+
+def test_the_guide_leads_from_an_empty_server_to_the_payment(
+    served: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONCORD_OWNER_PASSWORD", PASSWORD)
+    call_command("create_owner", "ada")
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    log_in(page, served)
+    create_study(page)
+    link = set_up_prolific(page)
+    open_pilot(page)
+    take_part(browser, link)
 
     # The pilot has ended, the plan is frozen, and the list to approve has the submission
     page.reload()
@@ -104,6 +125,4 @@ def test_the_guide_leads_from_an_empty_server_to_the_payment(
     open_tab(page, "Settings", "Recruitment")
     save(page, "Save recruitment", pilot_workers="0", reward="3.00")
     open_tab(page, "Overview")
-    page.get_by_text("Resume the study …").click()
-    page.get_by_role("button", name="Resume the study").click()
-    expect(page.get_by_text("The study is now open.")).to_be_visible()
+    open_study(page, "Resume")

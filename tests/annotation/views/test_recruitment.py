@@ -8,6 +8,8 @@ from django.test import Client
 
 from annotation.models import AuditEntry, Project, Recruitment, User
 from annotation.platforms import Identity, get_platform
+from annotation.services.participation import recruitment
+from annotation.services.participation.arrival import count_arrival, get_recruitment
 
 pytestmark = pytest.mark.django_db
 PAGE = "/projects/pets/recruitment/"
@@ -27,6 +29,21 @@ def test_saving_shows_the_link_for_prolific_and_is_audited(olga: Client) -> None
     assert page.count("data-copy=") == 2, "the study link and the address for events can be copied"
     assert AuditEntry.objects.latest("pk").details["platform"] == ["", "prolific"]
     assert "codes: – → finished C1ABC" in olga.get("/projects/pets/").content.decode()
+
+
+def test_an_arrival_counted_while_the_settings_are_saved_is_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_before_the_arrival(project: Project) -> Recruitment:
+        row = get_recruitment(project)
+        count_arrival(project)
+        return row
+
+    recruitment.change_recruitment(project=project, user=None, changes={"platform": "prolific"})
+    monkeypatch.setattr(recruitment, "get_recruitment", read_before_the_arrival)
+    changed = recruitment.change_recruitment(project=project, user=None, changes={"platform": "mturk"})
+    changed.refresh_from_db()
+    assert (changed.platform, changed.arrivals) == ("mturk", 1)
 
 
 def test_fields_of_a_platform_are_marked_as_such(olga: Client) -> None:

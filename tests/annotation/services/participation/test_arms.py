@@ -13,13 +13,14 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation import services
-from annotation.models import Arm, Assignment, Judgement, Project, Suggestion, User, Worker
+from annotation.models import Arm, Assignment, Judgement, PlatformIdentity, Project, Suggestion, User, Worker
 from annotation.models.arms import Design
 from annotation.services.pairs.counts import count_pairs, count_possible_pairs
 from annotation.services.participation.arms import ArmInUse, change_arms, count_present, summarise_arms, tie_break
 from annotation.services.participation.outcomes import end_participation
 from annotation.services.participation.passport import freeze, get_passport, list_changes
 from annotation.services.participation.preparation import change_preparation
+from annotation.services.participation.reconciliation import list_participants
 from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
@@ -279,6 +280,18 @@ def test_arms_are_frozen_with_the_plan_and_changes_are_listed(project: Project, 
     [change] = list_changes(passport)
     assert (change.name, change.by) == ("arms", "olga")
     assert change.new[0] == {"name": "plain", "groups": ["dogs"]}
+
+
+def test_participants_can_be_limited_to_one_arm(project: Project) -> None:
+    plain, _other = add_arms(project)
+    for number in range(4):
+        worker = services.enrol(project=project)
+        PlatformIdentity.objects.create(
+            project=project, worker=worker, platform="prolific", external_id=f"{number:024x}"
+        )
+    assert len(list_participants(project, "prolific")) == 4
+    found = list_participants(project, "prolific", arm="plain")
+    assert {each.worker for each in found} == set(Worker.objects.filter(arm=plain)) != set()
 
 
 def test_the_summary_counts_people_of_each_arm(project: Project, judge: Judge) -> None:
