@@ -20,7 +20,7 @@ from modelling.training.settings import ModelSettings
 from modelling.training.storage import array_store
 from modelling.training.storage.label_store import DatabaseStore
 
-CODE_VERSION = "0.9.0"
+CODE_VERSION = "0.9.0"  # of the model code, not of the release: changes with the numbers that a fit gives
 ITEM_ARRAYS = ("item_ids", "ranked", "item_counts")
 _LOADING = [Lock() for _ in range(16)]
 

@@ -269,9 +269,14 @@ def hostile(name: str, packed: Path) -> Path:
         return repacked(packed, {**files, "items.jsonl": 2 * files["items.jsonl"]})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
         for own, content in files.items():
+            if (name, own) == ("a file missing", "workers.jsonl"):
+                continue
             target.writestr(own, b" " * 20_000_000 if (name, own) == ("bomb", "items.jsonl") else content)
         if name == "path":
             target.writestr("../../evil.txt", "x")
+        if name == "a file twice":
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                target.writestr("items.jsonl", files["items.jsonl"])
     return path
 
 
@@ -281,6 +286,8 @@ HOSTILE = {
     "bit flipped": "damaged",
     "changed": "its files do not match its checksums",
     "path": "its list of files differs",
+    "a file missing": "its list of files differs",
+    "a file twice": "its list of files differs",
     "bomb": "suspicious compression ratio",
     "no object": "not a JSON object",
     "foreign manifest": "its manifest names another format",

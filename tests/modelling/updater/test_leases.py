@@ -107,6 +107,18 @@ def test_a_released_lease_is_not_extended(project: Project, crowd: list[Worker],
     assert UpdateState.objects.get().lease_until is None
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_thread_that_extends_a_lease_has_ended_when_the_work_has(
+    project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+    monkeypatch.setattr(leases, "_extend_until", lambda stop, row: stop.wait(60) and ended.append(row))
+    state = update_state.claim_project("one")
+    with leases.extending(state):
+        assert ended == []
+    assert ended == [state]
+
+
 @pytest.mark.slow
 def test_an_hour_of_failures_is_ten_attempts_and_one_log_record(
     project: Project, crowd: list[Worker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

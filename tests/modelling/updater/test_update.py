@@ -24,7 +24,8 @@ from modelling.training.snapshots import FittedModel, Scores, current_snapshot, 
 from modelling.training.storage import array_store
 from modelling.training.verification import find_problems
 from modelling.updater import failure_messages, leases, update, update_state
-from tests.modelling.samples.histories import make_crowd
+from tests.modelling.samples.histories import make_crowd, make_study
+from tests.modelling.samples.studies import make_version
 
 pytestmark = pytest.mark.django_db
 
@@ -200,6 +201,15 @@ def test_later_events_are_not_read(project: Project, crowd: list[Worker]) -> Non
 def test_the_command_updates_everything_and_ends(project: Project, crowd: list[Worker]) -> None:
     call_command("update_models", "--once")
     assert ModelSnapshot.objects.get().included == 15
+
+
+def test_the_study_with_the_oldest_version_is_updated_first(project: Project) -> None:
+    studies = [project, *(make_study(slug, texts=["One.", "Two."]) for slug in ("second", "third"))]
+    for study, hours in zip(studies, (2, 3, 1), strict=True):
+        version = make_version(study, 1)
+        ModelSnapshot.objects.filter(pk=version.pk).update(created_at=timezone.now() - timedelta(hours=hours))
+    claimed = [update_state.claim_project("one") for _ in studies]
+    assert [state.project.slug for state in claimed if state] == ["second", "pets", "third"]
 
 
 def test_an_updater_records_heartbeats(db: None) -> None:
