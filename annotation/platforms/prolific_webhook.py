@@ -3,6 +3,7 @@
 import base64
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 MAX_AGE = timedelta(days=3)  # Prolific repeats a message for two days
 SUBMISSION_EVENT = "submission.status.change"
+SESSION_ID, STATUS = re.compile(r"[!-~]{1,200}"), re.compile(r"[A-Z_]{1,40}")
 
 
 class MessageRefused(Exception):
@@ -50,9 +52,11 @@ def read_message(secret: str, headers: Mapping[str, str], body: bytes) -> Submis
         message = json.loads(body)
         if message["event_type"] != SUBMISSION_EVENT:
             return None
-        session_id, status = str(message["resource_id"])[:200], _normalise(message["status"])
-    except (ValueError, KeyError, TypeError):
+        session_id, status = str(message["resource_id"]), _normalise(message["status"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise MessageRefused from None
+    if not SESSION_ID.fullmatch(session_id) or not STATUS.fullmatch(status):
+        raise MessageRefused
     event_id = headers.get("X-Event-Id", "") or sha256(timestamp.encode() + body).hexdigest()
     return SubmissionStatus(event_id[:200], session_id, status, sent_at)
 
@@ -72,4 +76,4 @@ def _check_age(sent_at: datetime) -> datetime:
 
 def _normalise(status: Any) -> str:
     """Normalise a status, because Prolific writes both TIMED-OUT and TIMED_OUT."""
-    return str(status).upper().replace("-", "_").replace(" ", "_")[:40]
+    return str(status).upper().replace("-", "_").replace(" ", "_")

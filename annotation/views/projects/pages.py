@@ -19,9 +19,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from annotation import services
 from annotation.forms.projects import NEXT_STATES, ProjectForm, StateForm
 from annotation.http.access import Role, members_only
+from annotation.http.arm_filter import ArmFilter
 from annotation.http.arrival import study_link
 from annotation.models import Item, Judgement, JudgementImport, Project
-from annotation.services.pairs.counts import count_possible_pairs, possible_judgements
+from annotation.models.arms import Design
+from annotation.services.pairs.counts import count_pairs, count_possible_pairs, possible_judgements
 from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.funnel import RECRUITMENT, SETTINGS
 from annotation.services.participation.payment import summarise_payment
@@ -188,15 +190,20 @@ def _project_page(request: ResearcherRequest, project: Project, form: StateForm,
     possible = count_possible_pairs(project)
     recruitment = get_recruitment(project)
     may_change_state = request.role == Role.OWNER and not project.archived_at
+    arms = ArmFilter.parse(project, request.GET)
+    design, answers = Design(project, arms.chosen), project.judgements.answers()
+    answers_shown = answers.filter(**arms.of_judgements)
     context = {
         "project": project,
         "form": form,
-        "n_items": project.items.filter(active=True).count(),
-        "n_pairs": possible.total,
+        "arms": arms,
+        "n_items": design.items.count(),
+        "n_pairs": count_pairs(design) if arms.chosen else possible.total,
         "cautions": _cautions(project, possible.fewest),
-        "workers": project.workers.activity_counts(timezone.now()),
-        "n_judgements": project.judgements.answers().count(),
-        "last_judgement": project.judgements.answers().aggregate(last=Max("created_at"))["last"],
+        "workers": project.workers.filter(**arms.of_workers).activity_counts(timezone.now()),
+        "n_judgements": answers_shown.count(),
+        "has_answers_wanted": 0 < project.answers_wanted <= answers.count(),
+        "last_judgement": answers_shown.aggregate(last=Max("created_at"))["last"],
         "last_import": project.imports.exclude(state=JudgementImport.State.STAGING).order_by("-pk").first(),
         "state_changes": _state_changes(project.state, possible.fewest, recruitment.platform)
         if may_change_state

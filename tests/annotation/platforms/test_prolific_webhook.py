@@ -186,7 +186,16 @@ def test_a_forged_or_outdated_message_changes_nothing(worker: Worker, changes: A
     assert worker.state == "active"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"event_type": "submission.status.change"}', b"\xff"])
+UNREADABLE = [
+    b"", b"[]", b"{}", b'{"event_type": "submission.status.change"}', b"\xff", b"[" * 50_000,
+    b'{"event_type": "submission.status.change", "resource_id": "a\\u0000", "status": "RETURNED"}',
+    b'{"event_type": "submission.status.change", "resource_id": "\\ud800", "status": "RETURNED"}',
+    b'{"event_type": "submission.status.change", "resource_id": "a", "status": "\\u0000"}',
+]  # fmt: skip
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("body", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_an_unreadable_message_is_refused(worker: Worker, body: bytes) -> None:
     timestamp = str(time.time())
     headers = {

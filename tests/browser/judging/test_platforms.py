@@ -121,6 +121,8 @@ def test_an_mturk_hit_from_the_preview_to_the_submitted_form(
         answer(study)
     study.get_by_role("button", name="Finish now").click()
     expect(study.get_by_text(CODES["finished"], exact=True)).to_be_visible()
+    expect(study.get_by_text("Go back to the tab with the HIT and submit it there.")).to_be_visible()
+    assert find_page_problems(study) == []
 
     hit.clock.fast_forward(6000)
     with hit.expect_response("**/mturk/externalSubmit"):

@@ -308,6 +308,22 @@ def test_the_summary_counts_people_of_each_arm(project: Project, judge: Judge) -
     assert own.present + others.present == 2
 
 
+def test_the_overview_shows_the_numbers_of_one_arm(project: Project, judge: Judge, owner: User, log_in: LogIn) -> None:
+    add_arms(project, {"groups": ["cats"]}, {"groups": ["dogs"]})
+    Project.objects.update(answers_wanted=2)
+    one, two = (services.enrol(project=project) for _ in range(2))
+    for worker in (one, one, two):
+        judge(worker)
+    client = log_in(owner)
+    shown = {name: client.get(f"/projects/pets/?arm={name}").context for name in ("", one.arm.name, two.arm.name)}
+    assert [context["n_judgements"] for context in shown.values()] == [3, 2, 1]
+    assert [context["workers"]["active"] for context in shown.values()] == [2, 1, 1]
+    assert (shown["plain"]["n_items"], shown["plain"]["n_pairs"]) == (4, 6)
+    assert all(context["has_answers_wanted"] for context in shown.values()), "the target is the study's"
+    page = client.get("/projects/pets/?arm=plain&fragment=1").text
+    assert "<dd>6</dd>" in "".join(page.split())
+
+
 # Constraints ---------------------------------------------------------------------------------------------------------
 
 BAD_ARMS = {
