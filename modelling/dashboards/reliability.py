@@ -156,6 +156,9 @@ def _reason(found: VersionReliability, name: str) -> str:
         return _("Not computed for this many linked items.")
     if name == "reliability_projected" and found.measures.get("reliability_random"):
         return _("The random pairs do not rule out random answers.")
+    ties = found.measures.get("tie_rate")
+    if ties and ties.value == 1.0 and name != "self_consistency":
+        return _("All answers are ties.")
     return _("Not enough data.")
 
 

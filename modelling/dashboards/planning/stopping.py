@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from annotation.models import AuditEntry, Project, Recruitment
-from modelling.dashboards.common.figures import Figure, FigureTable, axis, rounded
+from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.planning.groups import has_pairs_within_groups
 from modelling.planning.stop_rule import Assessment
@@ -227,7 +227,7 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
     ]
     edge = {"color": "--c1", "width": 1, "dash": "dot"}
     for y in (low, high):
-        band = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
+        band: Trace = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
         traces.append({**band, "showlegend": False, "hoverinfo": "skip"})
     ends = [past[0][0] if past else snapshot.included, ahead[-1]]
     goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}

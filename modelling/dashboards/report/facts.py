@@ -123,6 +123,10 @@ class Report:
         return self.shown_items == self.n_items
 
     @property
+    def has_claims(self) -> bool:
+        return any(group.n_claims for group in self.claims)
+
+    @property
     def has_suggestions(self) -> bool:
         return self.reliability.suggested > 0
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 from numpy.typing import NDArray
 
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 
 from .answers import Answers
-from .estimates import Z_95, Estimate, share
+from .estimates import Estimate, share, share_difference
 
 
 def order_effect(answers: Answers, scores: FloatArray, in_order: NDArray[np.bool_]) -> Estimate | None:
@@ -22,12 +20,8 @@ def order_effect(answers: Answers, scores: FloatArray, in_order: NDArray[np.bool
     agreed, decided = (y - 0.5) * gap > 0, y != 0.5
     position = positions(answers.worker[in_order])
     first, last = ((position < 1 / 3) & decided, (position >= 2 / 3) & decided)
-    n = int(first.sum()), int(last.sum())
-    if min(n) == 0:
-        return None
-    before, after = float(agreed[first].mean()), float(agreed[last].mean())
-    half = Z_95 * sqrt(before * (1 - before) / n[0] + after * (1 - after) / n[1])
-    return Estimate(after - before, sum(n), after - before - half, after - before + half)
+    before, after = (share(float(agreed[third].sum()), int(third.sum())) for third in (first, last))
+    return share_difference(before, after) if before and after else None
 
 
 def positions(worker: IntArray) -> FloatArray:

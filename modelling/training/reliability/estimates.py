@@ -30,3 +30,12 @@ def wilson_interval(p: float, n: int) -> tuple[float, float]:
 def share(k: float, n: int) -> Estimate | None:
     """The share k / n with its interval; None if n is 0."""
     return Estimate(k / n, n, *wilson_interval(k / n, n)) if n else None
+
+
+def share_difference(before: Estimate, after: Estimate) -> Estimate:
+    """The difference of two independent shares, with Newcombe's 95% interval (1998, method 10)."""
+    (low_1, high_1), (low_2, high_2) = (wilson_interval(each.value, each.n) for each in (before, after))
+    difference = after.value - before.value
+    below = sqrt((after.value - low_2) ** 2 + (high_1 - before.value) ** 2)
+    above = sqrt((high_2 - after.value) ** 2 + (before.value - low_1) ** 2)
+    return Estimate(difference, before.n + after.n, difference - below, difference + above)

@@ -16,7 +16,8 @@ from modelling.models import ModelSnapshot
 from modelling.simulation.demo_study import load_demo
 from modelling.training.snapshots import CODE_VERSION
 from modelling.updater.update import update_one
-from tests.modelling.exports.samples import csv_rows, export_bytes, fit, odd_study
+from tests.modelling.exports.samples import TEXTS, csv_rows, export_bytes, fit, odd_study
+from tests.modelling.samples.histories import answer, make_study
 from tests.modelling.samples.two_camps import make_fitted_study
 
 pytestmark = pytest.mark.django_db
@@ -198,6 +199,26 @@ def test_a_study_without_components_says_so(messy: ModelSnapshot) -> None:
     report = facts.build_report(messy)
     sentence = "The judgements show no components: workers do not differ"
     assert (sentence in render_report(messy)) == (not report.components.axes)
+
+
+def test_one_worker_is_not_several(db: None) -> None:
+    study = make_study("small", texts=TEXTS)
+    answer(study, [(0, a, b, "first") for b in range(5) for a in range(b)])
+    text = " ".join(visible_text(render_report(fit(study))).split())
+    assert "1 worker gave 10 judgements of pairs of 5 items." in text
+    assert "in the appendix" not in text, "no text is cut"
+    assert "Nothing is safe to claim yet" in text
+
+
+def test_a_study_of_ties_says_why_it_has_no_reliability(db: None) -> None:
+    study = make_study("ties", texts=TEXTS)
+    answer(study, [(worker, a, b, "tie") for worker in range(3) for b in range(5) for a in range(b)])
+    snapshot = fit(study)
+    reasons = {each.name: each.reason for each in facts.build_report(snapshot).reliability.measures}
+    assert reasons["ssr"] == reasons["alpha"] == "All answers are ties."
+    assert reasons["self_consistency"] == "Not enough data."
+    assert reasons["tie_rate"] == ""
+    assert "0.00 ±" in visible_text(render_report(snapshot))
 
 
 def test_the_report_is_german_if_asked(messy: ModelSnapshot) -> None:

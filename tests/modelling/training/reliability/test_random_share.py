@@ -21,6 +21,7 @@ from modelling.training.reliability import (
     tie_rates_by_gap,
 )
 from modelling.training.reliability.effects import positions
+from modelling.training.reliability.estimates import share, share_difference
 from modelling.training.reliability.random_share import OneStepScores, laplacian, take_answers
 from modelling.training.reliability.scale import RIDGE
 from modelling.updater.update import update_one
@@ -128,6 +129,28 @@ def test_tired_workers_show_an_order_effect() -> None:
     assert tired.high is not None
     assert fresh.low < 0.0 < (fresh.high or 0.0)
     assert tired.high < 0.0
+
+
+def test_the_interval_of_a_difference_of_shares_is_newcombes() -> None:
+    """The examples of Newcombe (1998), table II, method 10; full agreement in both thirds is still uncertain."""
+    first, second = share(48, 80), share(56, 70)
+    assert first is not None
+    assert second is not None
+    found = share_difference(first, second)
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    few, fewer = share(9, 10), share(3, 10)
+    assert few is not None
+    assert fewer is not None
+    found = share_difference(fewer, few)
+    assert (found.low, found.high) == pytest.approx((0.1705, 0.8090), abs=5e-5)
+    answers, t = simulated(n=600, spread=2.0)
+    y = (t[answers.a] > t[answers.b]).astype(float)
+    perfect = Answers(answers.worker, answers.a, answers.b, y, answers.count, 12, 8)
+    effect = order_effect(take_answers(perfect, np.arange(600) < 24), t, np.ones(24, dtype=bool))
+    assert effect is not None
+    assert effect.value == 0.0
+    assert (effect.low or 0.0) < -0.2
+    assert (effect.high or 0.0) > 0.2
 
 
 def test_only_answers_in_a_known_order_have_an_order_effect() -> None:
