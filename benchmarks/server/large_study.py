@@ -68,7 +68,7 @@ def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> d
     """Return whether the update finished, its failure message, and what it needed."""
     from annotation.models import Item, Worker
     from modelling.training.inputs import Inputs
-    from modelling.training.settings import ModelSettings
+    from modelling.training.settings import InvalidSettings, ModelSettings
     from modelling.training.snapshots import consensus_scores
     from modelling.training.training_state import TrainingState
     from modelling.updater.failure_messages import failure_message
@@ -88,7 +88,7 @@ def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> d
             "ranked": len(scores.rank),
             "stored_megabytes": sum(a.nbytes for a in trained.to_arrays().values()) / 2**20,
         }
-    except (MemoryError, ImportError, OSError) as error:
+    except (InvalidSettings, MemoryError, ImportError, OSError) as error:
         ended |= {"finished": False, "words": failure_message(error)}
     space = {
         "limit_megabytes": limit,

@@ -26,7 +26,7 @@ from modelling.models import SettingsSearch
 from modelling.training.evaluation.held_out import assign_groups, group_splits
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
 from modelling.training.executors import get_executor
-from modelling.training.fit import build_estimator, has_too_many_items, numeric_columns
+from modelling.training.fit import build_estimator, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
 from modelling.training.settings import (
     NEAR,
@@ -40,6 +40,7 @@ from modelling.training.settings import (
     ModelSettings,
     item_kernel,
 )
+from modelling.training.size import has_too_many_items, settings_for_size
 from modelling.updater import leases
 from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
 from modelling.updater.long_updates import LongUpdates, fit_takes_long
@@ -151,7 +152,7 @@ def evaluate_claimed(search: SettingsSearch) -> None:
 
 
 def _evaluate_next(search: SettingsSearch) -> None:
-    current = ModelSettings.from_dict(search.project.model_settings)
+    current = settings_for_size(search.project)
     revision = get_read_point(search.project).inputs_revision
     data = load_search_data(search.pk, search.requested_at, revision)
     candidates = list(build_candidates(current, data))

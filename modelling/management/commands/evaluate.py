@@ -27,7 +27,8 @@ from modelling.training.evaluation.held_out import (
 )
 from modelling.training.evaluation.rivals import RIVALS, choose_rivals
 from modelling.training.inputs import Inputs, read_inputs
-from modelling.training.settings import InvalidSettings, ModelSettings
+from modelling.training.settings import InvalidSettings
+from modelling.training.size import settings_for_size
 
 LEAVE_OUT, PREDICT_THEN_LEARN, BOTH = WAYS = ("leave-out", "predict-then-learn", "both")
 FEWEST, MOST = 2, 50
@@ -81,7 +82,7 @@ class Command(ConcordCommand):
         project, began = self.find_project(options["project"]), time.monotonic()
         inputs = read_inputs(project)
         try:
-            settings = ModelSettings.from_dict(project.model_settings)
+            settings = settings_for_size(project)
             schemes = self.schemes(inputs, **options)
             rivals, missing = choose_rivals(len(inputs.items)) if options["rivals"] else ([], [])
             methods += rivals
