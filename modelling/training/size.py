@@ -1,25 +1,28 @@
-"""What studies with very many items are fitted with, and which are too large to be fitted at all.
+"""Which studies have too many items to be fitted.
 
-Every matrix over items has N^2 entries, and crowdGPPL inverts several of them in each iteration. The published
-algorithm has inducing points instead; only its ranking needs such matrices.
+Every matrix over items has N^2 entries, and crowdGPPL inverts several of them in each iteration: with N = 10,000 a fit
+takes hours and most of a machine's memory, again and again. Such a fit is refused before anything is computed. The
+published algorithm has inducing points instead; only its ranking needs such matrices.
 """
 
 import os
 import resource
-from dataclasses import replace
 
 from django.utils.translation import gettext_noop
 
 from annotation.models import Item, Project
-from annotation.models.items import MANY_ITEMS
+from annotation.models.items import MOST_MODEL_ITEMS
 from modelling.engines import CROWDGPPL, PAPER_SVI
-from modelling.training.settings import NONE, InvalidSettings, ModelSettings
+from modelling.training.settings import NONE, InvalidSettings, ModelSettings, get_valid_settings
 
 MAX_INDEPENDENT_ITEMS = 500  # in the published algorithm, which then has no inducing points
-BYTES_PER_PAIR = 100  # peak memory of an update over the squared number of items
+BYTES_PER_PAIR = {CROWDGPPL: 100, PAPER_SVI: 50}  # peak memory of an update over the squared number of items
+TOO_MANY = gettext_noop(
+    "The model can fit at most 5,000 items, so no fit was started. Split the items among several studies."
+)
 TOO_MANY_INDEPENDENT = gettext_noop(
-    "The published algorithm, which large studies need, can fit at most 500 items without item similarity. "
-    "Choose an item similarity in the model settings, or the engine crowdGPPL for at most 3,000 items."
+    "The published algorithm can fit at most 500 items without item similarity. "
+    "Choose an item similarity or the engine crowdGPPL in the model settings."
 )
 TOO_LARGE = gettext_noop(
     "This study has too many items for this server's memory, so no fit was started. "
@@ -27,21 +30,12 @@ TOO_LARGE = gettext_noop(
 )
 
 
-def settings_for_size(project: Project) -> ModelSettings:
-    """The project's settings; with many items, those of the published algorithm. Raises InvalidSettings."""
-    return adapt_to_size(project, ModelSettings.from_dict(project.model_settings))
-
-
-def adapt_to_size(project: Project, settings: ModelSettings) -> ModelSettings:
-    """These settings, with the published algorithm in place of crowdGPPL if the project has many items."""
-    if settings.engine == CROWDGPPL and has_many_items(project):
-        return replace(settings, engine=PAPER_SVI, reliability=False)
-    return settings
-
-
-def has_many_items(project: Project) -> bool:
-    """Whether a study has too many active items for Concord's own inference."""
-    return Item.objects.filter(project=project, active=True)[MANY_ITEMS : MANY_ITEMS + 1].exists()
+def exceeded_limit(project: Project) -> int:
+    """The largest number of items that the project's engine can fit, if it has more active ones; otherwise 0."""
+    if get_valid_settings(project).engine != CROWDGPPL:
+        return 0
+    more = Item.objects.filter(project=project, active=True)[MOST_MODEL_ITEMS : MOST_MODEL_ITEMS + 1]
+    return MOST_MODEL_ITEMS if more.exists() else 0
 
 
 def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
@@ -51,9 +45,11 @@ def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
 
 def check_size(n_items: int, settings: ModelSettings) -> None:
     """Raise InvalidSettings, before anything is computed, if the study is too large for its engine or the memory."""
+    if settings.engine == CROWDGPPL and n_items > MOST_MODEL_ITEMS:
+        raise InvalidSettings(TOO_MANY)
     if has_too_many_items(n_items, settings):
         raise InvalidSettings(TOO_MANY_INDEPENDENT)
-    if BYTES_PER_PAIR * n_items**2 > memory_limit():
+    if BYTES_PER_PAIR[settings.engine] * n_items**2 > memory_limit():
         raise InvalidSettings(TOO_LARGE)
 
 

@@ -15,8 +15,7 @@ from django.db import connection
 from annotation.models import Item, Project
 from modelling.models import LeasedRow, ModelSnapshot, UpdateState
 from modelling.training.inputs import get_read_point
-from modelling.training.settings import InvalidSettings
-from modelling.training.size import settings_for_size
+from modelling.training.settings import InvalidSettings, ModelSettings
 from modelling.updater import leases
 from modelling.updater.update import can_step
 
@@ -61,7 +60,7 @@ def takes_long(state: UpdateState) -> bool:
     """Whether the project's next update is expected to take long, judging by the last one like it or by its size."""
     parent, read = state.current, get_read_point(state.project)
     try:
-        model_settings = settings_for_size(state.project)
+        model_settings = ModelSettings.from_dict(state.project.model_settings)
     except InvalidSettings:
         return False  # the update reports it
     expected = parent.included + read.sequence - parent.last_sequence if parent else 0

@@ -40,7 +40,7 @@ from modelling.training.settings import (
     ModelSettings,
     item_kernel,
 )
-from modelling.training.size import has_too_many_items, settings_for_size
+from modelling.training.size import check_size, has_too_many_items
 from modelling.updater import leases
 from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
 from modelling.updater.long_updates import LongUpdates, fit_takes_long
@@ -152,9 +152,10 @@ def evaluate_claimed(search: SettingsSearch) -> None:
 
 
 def _evaluate_next(search: SettingsSearch) -> None:
-    current = settings_for_size(search.project)
+    current = ModelSettings.from_dict(search.project.model_settings)
     revision = get_read_point(search.project).inputs_revision
     data = load_search_data(search.pk, search.requested_at, revision)
+    check_size(len(data.inputs.items), current)
     candidates = list(build_candidates(current, data))
     # Results for other judgements, or relative to other settings, cannot be compared with new ones.
     basis = {"data_hash": data.inputs.data_hash, "settings": current.as_dict()}

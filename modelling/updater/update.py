@@ -27,7 +27,6 @@ from modelling.training.inputs import (
     read_summary,
 )
 from modelling.training.settings import ModelSettings
-from modelling.training.size import settings_for_size
 from modelling.training.snapshots import (
     CODE_VERSION,
     FittedModel,
@@ -92,7 +91,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     """
     project, timer, progress = state.project, StageTimer(), ProgressReporter(state, report=report)
     read = get_read_point(project)
-    settings, parent = settings_for_size(project), current_snapshot(project)
+    settings, parent = ModelSettings.from_dict(project.model_settings), current_snapshot(project)
     rows = UpdateRows(project.pk, next_number(project), fence=lambda: extend(state))
     rows.discard()
     stepped, predictions, pairing = step_from(parent, read, settings, timer, progress)

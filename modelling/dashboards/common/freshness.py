@@ -16,11 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from annotation.models import AuditEntry, EventHead, Judgement, Project, Retraction
-from annotation.models.items import MANY_ITEMS
 from modelling.dashboards.common.warnings import PARTS, ResultWarning, describe_warnings, find_warnings
 from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, StudySimulation, UpdateState
 from modelling.training.inputs import PREFERENCE
-from modelling.training.size import has_many_items
+from modelling.training.size import exceeded_limit
 from modelling.training.versions import get_pinned_snapshot
 from modelling.training.votes import get_votes
 from modelling.updater.failure_messages import translate_message
@@ -113,8 +112,8 @@ class Freshness:
 
     @cached_property
     def most_items(self) -> int:
-        """The largest number of items that Concord's own inference can fit, if the study has more; otherwise 0."""
-        return MANY_ITEMS if has_many_items(self.project) else 0
+        """The largest number of items that the model can fit, if the study has more; otherwise 0."""
+        return exceeded_limit(self.project)
 
     @property
     def is_waiting(self) -> bool:

@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 from annotation.models import Project
 from modelling.models import SettingsSearch
 from modelling.training.settings import ModelSettings, SettingRow, get_valid_settings, setting_rows
-from modelling.training.size import adapt_to_size
 
 State = SettingsSearch.State
 
@@ -50,7 +49,7 @@ def search_status(project: Project) -> SearchStatus | None:
     search = SettingsSearch.objects.filter(project=project).first()
     if search is None:
         return None
-    current = adapt_to_size(project, get_valid_settings(project))
+    current = get_valid_settings(project)
     return SearchStatus(
         state=search.get_state_display(),
         waiting=search.state == State.WAITING,

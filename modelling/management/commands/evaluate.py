@@ -27,8 +27,7 @@ from modelling.training.evaluation.held_out import (
 )
 from modelling.training.evaluation.rivals import RIVALS, choose_rivals
 from modelling.training.inputs import Inputs, read_inputs
-from modelling.training.settings import InvalidSettings
-from modelling.training.size import settings_for_size
+from modelling.training.settings import InvalidSettings, ModelSettings
 
 LEAVE_OUT, PREDICT_THEN_LEARN, BOTH = WAYS = ("leave-out", "predict-then-learn", "both")
 FEWEST, MOST = 2, 50
@@ -82,7 +81,7 @@ class Command(ConcordCommand):
         project, began = self.find_project(options["project"]), time.monotonic()
         inputs = read_inputs(project)
         try:
-            settings = settings_for_size(project)
+            settings = ModelSettings.from_dict(project.model_settings)
             schemes = self.schemes(inputs, **options)
             rivals, missing = choose_rivals(len(inputs.items)) if options["rivals"] else ([], [])
             methods += rivals

@@ -132,9 +132,9 @@ def test_a_study_that_becomes_very_large_is_announced_before_the_import(
 ) -> None:
     same_group = write(tmp_path, "key,text,group\nk1,Cats purr.,pets\nk2,Dogs bark.,pets\n")
     assert plan_items(empty, read_items(same_group)).warnings == []
-    monkeypatch.setattr("annotation.importing.items.MANY_ITEMS", 1)
+    monkeypatch.setattr("annotation.importing.items.MOST_MODEL_ITEMS", 1)
     (warning,) = plan_items(empty, read_items(same_group)).warnings
-    assert "The study will have 2 items. Studies with more than 1 are fitted with a simpler model" in warning
+    assert "The study will have 2 items. The model can fit at most 1; with more" in warning
 
 
 def test_a_file_with_texts_only_gets_keys_that_stay_the_same(empty: Project, tmp_path: Path) -> None:

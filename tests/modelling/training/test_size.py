@@ -1,4 +1,4 @@
-"""Studies with very many items: the model that fits them, and the message if none does."""
+"""Studies with too many items are refused with a message before anything is computed."""
 
 from collections.abc import Callable
 
@@ -7,68 +7,63 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from annotation.models import Item, Project, User
-from annotation.storage import event_log
-from modelling.models import ModelSnapshot, UpdateState
+from annotation.models import Project, User
+from modelling.engines import CROWDGPPL, PAPER_SVI
+from modelling.models import SettingsSearch, UpdateState
 from modelling.training import size
-from modelling.training.verification import find_problems, rebuild
-from modelling.updater import update
+from modelling.training.settings import InvalidSettings, ModelSettings
+from modelling.updater import settings_search, update
 from modelling.updater.failure_messages import translate_message
-from tests.modelling.samples.histories import TEXTS, all_pairs, answer, make_study
+from tests.modelling.samples.histories import TEXTS, all_pairs, make_study
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def many_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the sample's items be one more than Concord's own inference can fit."""
-    monkeypatch.setattr(size, "MANY_ITEMS", len(TEXTS) - 1)
+def large(owner: User, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A study with one item more than the model can fit."""
+    monkeypatch.setattr(size, "MOST_MODEL_ITEMS", len(TEXTS) - 1)
+    return make_study("large", all_pairs(2), owner=owner)
 
 
-def engines(project: Project) -> list[tuple[str, str]]:
-    versions = ModelSnapshot.objects.filter(project=project).order_by("number")
-    return [(version.kind, version.settings["engine"]) for version in versions]
-
-
-@pytest.mark.usefixtures("many_items")
-def test_a_study_with_many_items_is_fitted_with_the_published_algorithm(owner: User) -> None:
-    """Its own settings stay, and apply again when it has fewer items."""
-    project = make_study("large", all_pairs(4), owner=owner, reliability=True, n_components=2)
-    update.update_one("one")
-    answer(project, [(0, 0, 1, "first")])
-    update.update_one("one")
-    assert engines(project) == [("refit", "paper_svi"), ("step", "paper_svi")]
-    assert [problem for _, problem in rebuild(project, 5)] == ["", ""]
-    Item.objects.filter(project=project, key="item-5").update(active=False)
-    event_log.raise_inputs_revision(project.pk)
-    update.update_one("one")
-    assert engines(project)[2] == ("refit", "crowdgppl")
-    assert list(find_problems(project)) == []
-    project.refresh_from_db()
-    assert project.model_settings == {"reliability": True, "n_components": 2}
-
-
-def test_the_pages_say_so(owner: User, log_in: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "message"), [("MOST_MODEL_ITEMS", size.TOO_MANY), ("memory_limit", size.TOO_LARGE)])
+def test_a_study_that_is_too_large_is_not_fitted(
+    owner: User, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
+) -> None:
+    """Repeated attempts cost nothing but reading the judgements."""
     project = make_study("large", all_pairs(2), owner=owner)
-    pages = [reverse(f"modelling:{name}", args=[project.slug]) for name in ("model", "model_settings")]
-    note, client = b"This study has more than 3,000 active items", log_in(owner)
-    assert [note in client.get(page).content for page in pages] == [False, False]
-    monkeypatch.setattr(size, "MANY_ITEMS", len(TEXTS) - 1)
-    assert [note in client.get(page).content for page in pages] == [True, True]
-
-
-def test_a_study_that_exceeds_the_memory_is_not_fitted(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is computed, so that repeated attempts cost nothing; the message is translated."""
-    project = make_study("huge", all_pairs(2), owner=owner)
-    monkeypatch.setattr(size, "memory_limit", lambda: size.BYTES_PER_PAIR * len(TEXTS) ** 2 - 1)
+    needed = size.BYTES_PER_PAIR[CROWDGPPL] * len(TEXTS) ** 2
+    monkeypatch.setattr(size, limit, {"MOST_MODEL_ITEMS": len(TEXTS) - 1, "memory_limit": lambda: needed - 1}[limit])
     monkeypatch.setattr("modelling.training.fit.build_item_features", lambda *_: pytest.fail("a fit was started"))
     assert update.update_one("one") is None
     state = UpdateState.objects.get(project=project)
-    assert (state.condition, state.message) == ("degraded", size.TOO_LARGE)
+    assert (state.condition, state.message) == ("degraded", message)
     with translation.override("de"):
-        assert "zu viele Texte für den Arbeitsspeicher" in translate_message(state.message)
+        assert "Verteilen Sie die Texte auf mehrere Studien" in translate_message(state.message)
 
 
-def test_messages_name_the_limits() -> None:
-    assert f"at most {size.MAX_INDEPENDENT_ITEMS} items" in size.TOO_MANY_INDEPENDENT
-    assert f"at most {size.MANY_ITEMS:,} items" in size.TOO_MANY_INDEPENDENT
+def test_the_limit_is_that_of_the_engine(large: Project) -> None:
+    Project.objects.filter(pk=large.pk).update(model_settings={"engine": PAPER_SVI, "n_components": 2})
+    assert update.update_one("one") is not None
+
+
+def test_the_pages_of_the_model_say_so(large: Project, owner: User, log_in: Callable[[User], Client]) -> None:
+    pages = [reverse(f"modelling:{name}", args=[large.slug]) for name in ("model", "model_settings")]
+    note, client = b"active items, which the model cannot fit", log_in(owner)
+    assert [note in client.get(page).content for page in pages] == [True, True]
+    Project.objects.filter(pk=large.pk).update(model_settings={"engine": PAPER_SVI})
+    assert [note in client.get(page).content for page in pages] == [False, False]
+
+
+def test_a_search_for_settings_is_refused_too(large: Project, owner: User) -> None:
+    settings_search.request_search(project=large, user=owner)
+    assert settings_search.search_one("one")
+    search = SettingsSearch.objects.get()
+    assert (search.state, search.message) == ("failed", size.TOO_MANY)
+
+
+def test_the_messages_name_the_limits() -> None:
+    with pytest.raises(InvalidSettings, match=f"at most {size.MOST_MODEL_ITEMS:,} items"):
+        size.check_size(size.MOST_MODEL_ITEMS + 1, ModelSettings())
+    with pytest.raises(InvalidSettings, match=f"at most {size.MAX_INDEPENDENT_ITEMS} items"):
+        size.check_size(size.MAX_INDEPENDENT_ITEMS + 1, ModelSettings(engine=PAPER_SVI, kernel="none"))
