@@ -14,7 +14,6 @@ from modelling.features.traits import TraitFeatures
 from modelling.training.executors import get_executor
 from modelling.training.inputs import Inputs, InputSummary
 from modelling.training.settings import SENTENCES, InvalidSettings, ModelSettings, item_kernel
-from modelling.training.size import check_size
 
 Progress = Callable[..., None]  # stage, iteration, largest number of iterations, change, processes
 BATCH_LABELS, LARGEST_BATCH_LABELS = 40_000, 200_000  # studies with more labels are fitted in mini-batches
@@ -118,7 +117,6 @@ def fit(
         labels = inputs.labels
     if labels is None:
         raise ValueError("There are no labels to learn from.")
-    check_size(len(inputs.items), settings)
     items, traits = build_item_features(inputs, settings), build_trait_features(inputs, settings)
     n_labels = inputs.counts.included
     model = build_estimator(settings, items.kernel, progress, n_labels, get_executor(n_labels))

@@ -34,7 +34,8 @@ def test_a_study_that_is_too_large_is_not_fitted(
     project = make_study("large", all_pairs(2), owner=owner)
     needed = size.BYTES_PER_PAIR[CROWDGPPL] * len(TEXTS) ** 2
     monkeypatch.setattr(size, limit, {"MOST_MODEL_ITEMS": len(TEXTS) - 1, "memory_limit": lambda: needed - 1}[limit])
-    monkeypatch.setattr("modelling.training.fit.build_item_features", lambda *_: pytest.fail("a fit was started"))
+    for step in ("copy_labels", "fit"):
+        monkeypatch.setattr(f"modelling.training.training_state.{step}", lambda *_: pytest.fail("a fit was started"))
     assert update.update_one("one") is None
     state = UpdateState.objects.get(project=project)
     assert (state.condition, state.message) == ("degraded", message)
