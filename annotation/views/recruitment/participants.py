@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from annotation.http.access import Role, members_only
 from annotation.http.arm_filter import ArmFilter
-from annotation.http.downloads import attachment
+from annotation.http.downloads import attachment, escape_formula
 from annotation.models import Project, Worker
 from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
@@ -75,7 +75,9 @@ def download(request: ResearcherRequest, project: Project, kind: str) -> HttpRes
         raise Http404
     text = io.StringIO(newline="")
     amount = form.cleaned_data["amount"] if kind == BONUS else Decimal(0)
-    csv.writer(text).writerows(payment_list(recruitment, kind, amount))
+    # The IDs of other panels are whatever arrives in a worker's link.
+    rows = ([escape_formula(cell) for cell in row] for row in payment_list(recruitment, kind, amount))
+    csv.writer(text).writerows(rows)
     return attachment(f"{kind}.csv", text.getvalue().encode(), "text/csv; charset=utf-8")
 
 

@@ -200,6 +200,19 @@ def test_a_submission_that_the_platform_does_not_pay_costs_nothing_and_is_on_no_
     assert summarise_payment(project, recruitment).spent == Decimal("4.00")
 
 
+@pytest.mark.parametrize("link_id", ["=HYPERLINK(A1)", "@SUM(1+1)", "+1-1", "-2+3"])
+def test_an_id_from_a_link_cannot_become_a_formula_in_a_list(
+    project: Project, owner: User, log_in: Any, link_id: str
+) -> None:
+    recruit(project, "generic", participant_parameter="id")
+    visitor = Client()
+    welcome = visitor.get("/s/pets/", {"id": link_id})
+    visitor.post("/s/pets/join/", {"arrival": welcome.context["form"]["arrival"].value(), "consent": "on"})
+    end_participation(worker=Worker.objects.get(), outcome="finished")
+    assert read_list(log_in(owner), "approve.csv") == [f"'{link_id}"]
+    assert read_list(log_in(owner), "bonus.csv?amount=0.50") == [f"'{link_id},0.50"]
+
+
 def test_the_lists_for_mturk(project: Project, owner: User, log_in: Any) -> None:
     recruit(project, "mturk")
     worker = services.enrol(project=project, platform="mturk", external_id="A1")
