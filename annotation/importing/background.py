@@ -133,11 +133,16 @@ def _discard(staged: list[StagedImport]) -> None:
 
 def continue_imports() -> bool:
     """Append chunks of the oldest running import for a while; False if none is running. Delete abandoned imports."""
-    JudgementImport.objects.filter(state=State.STAGING, created_at__lt=timezone.now() - ABANDONED).delete()
-    job = JudgementImport.objects.filter(state=State.RUNNING).select_related("project").order_by("pk").first()
-    if job is not None:
-        append_chunks(job)
-    return job is not None
+    jobs = JudgementImport.objects.filter(state__in=[State.STAGING, State.RUNNING]).select_related("project")
+    unfinished = list(jobs.order_by("pk"))
+    limit = timezone.now() - ABANDONED
+    abandoned = [job.pk for job in unfinished if job.state == State.STAGING and job.created_at < limit]
+    if abandoned:  # a DELETE would take the write lock even if there were nothing to delete
+        JudgementImport.objects.filter(pk__in=abandoned, state=State.STAGING).delete()
+    running = next((job for job in unfinished if job.state == State.RUNNING), None)
+    if running is not None:
+        append_chunks(running)
+    return running is not None
 
 
 def append_chunks(job: JudgementImport) -> bool:

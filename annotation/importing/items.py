@@ -13,8 +13,9 @@ from django.utils.translation import ngettext
 
 from annotation.importing.cells import strip_export_apostrophe as strip
 from annotation.importing.item_files import ImportedItem
-from annotation.importing.problems import ImportFileError, ProblemList, quote
+from annotation.importing.problems import ImportFileError, ProblemList, format_count, quote
 from annotation.models import Item, Project, User
+from annotation.models.items import MOST_MODEL_ITEMS
 from annotation.services import audit
 from annotation.services.items import current_items, lock_items, next_revision, normalise_key
 from annotation.services.participation.quotas import renew_quotas
@@ -110,6 +111,12 @@ def _find_warnings(project: Project, plan: ItemImportPlan, known: dict[str, Item
             len(lone),
         )
         warnings.append(message % {"count": len(lone), "keys": join_keys(lone)})
+    if len(contents) > MOST_MODEL_ITEMS:
+        message = _(
+            "The study will have %(count)s items. The model can fit at most %(most)s; with more, there is no ranking. "
+            "Split the items among several studies."
+        )
+        warnings.append(message % {"count": format_count(len(contents)), "most": format_count(MOST_MODEL_ITEMS)})
     return warnings
 
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 MAX_TEXT = 20_000
+MOST_MODEL_ITEMS = 5000  # the model cannot fit more, so the import warns of it
 
 
 class ItemQuerySet(models.QuerySet["Item"]):

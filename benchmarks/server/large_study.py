@@ -1,4 +1,4 @@
-"""A large study under a memory limit: 10,000 items and 1,000,000 labels in a process with 2 GB.
+"""A large study under a memory limit: 2,000 items and 1,000,000 labels in a process with 2 GB.
 
 Measures the parts of an update that grow with the study: computing features, fitting the models from scratch and
 ranking the items. The process limits its own address space, like `prlimit --as`; if memory runs out, the result is the
@@ -24,7 +24,7 @@ from benchmarks.server.rows import WORDS, database
 from modelling.crowdgppl import PairwiseLabels
 
 NAME = "large_study"
-SIZES, QUICK_SIZES = (10_000, 10_000, 1_000_000), (60, 30, 900)  # items, workers, labels
+SIZES, QUICK_SIZES = (2000, 10_000, 1_000_000), (60, 30, 900)  # items, workers, labels
 LIMIT_MEGABYTES = 2048
 
 
@@ -68,7 +68,7 @@ def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> d
     """Return whether the update finished, its failure message, and what it needed."""
     from annotation.models import Item, Worker
     from modelling.training.inputs import Inputs
-    from modelling.training.settings import ModelSettings
+    from modelling.training.settings import InvalidSettings, ModelSettings
     from modelling.training.snapshots import consensus_scores
     from modelling.training.training_state import TrainingState
     from modelling.updater.failure_messages import failure_message
@@ -88,7 +88,7 @@ def limited_update(n_items: int, n_workers: int, n_labels: int, limit: int) -> d
             "ranked": len(scores.rank),
             "stored_megabytes": sum(a.nbytes for a in trained.to_arrays().values()) / 2**20,
         }
-    except (MemoryError, ImportError, OSError) as error:
+    except (InvalidSettings, MemoryError, ImportError, OSError) as error:
         ended |= {"finished": False, "words": failure_message(error)}
     space = {
         "limit_megabytes": limit,

@@ -1,4 +1,4 @@
-"""How long another study waits while a study of 10,000 items and 200,000 judgements is fitted (SQLite, one updater).
+"""How long another study waits while a study of 5,000 items and 200,000 judgements is fitted (SQLite, one updater).
 
     python -m benchmarks.server.long_update [--items N] [--labels N] [--seconds LIMIT]
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from modelling.models import ModelSnapshot
 
 NAME = "long_update"
-SIZES, QUICK_SIZES = (10_000, 200_000), (600, 2000)  # items, labels
+SIZES, QUICK_SIZES = (5000, 200_000), (600, 2000)  # items (the most that can be fitted), labels
 LABELS_EACH, BATCH, SMALL = 100, 10, (30, 10, 2000)
 LIMIT, PATIENCE, PAUSE = 4 * 3600.0, 1800.0, 5.0
 

@@ -13,11 +13,10 @@ from modelling.features.text import TextFeatures
 from modelling.features.traits import TraitFeatures
 from modelling.training.executors import get_executor
 from modelling.training.inputs import Inputs, InputSummary
-from modelling.training.settings import NONE, SENTENCES, InvalidSettings, ModelSettings, item_kernel
+from modelling.training.settings import SENTENCES, InvalidSettings, ModelSettings, item_kernel
 
 Progress = Callable[..., None]  # stage, iteration, largest number of iterations, change, processes
 BATCH_LABELS, LARGEST_BATCH_LABELS = 40_000, 200_000  # studies with more labels are fitted in mini-batches
-MAX_INDEPENDENT_ITEMS = 500  # in the published algorithm, which then has no inducing points
 BATCHES = 25  # mini-batches grow with a study from this number on, so that they can be shared among machines
 
 
@@ -55,20 +54,6 @@ def uses_sentences(settings: ModelSettings) -> bool:
 def build_trait_features(inputs: InputSummary, settings: ModelSettings) -> TraitFeatures:
     """The encoder of questionnaire answers, which has no columns if the settings do not use them."""
     return TraitFeatures().fit([worker.traits for worker in inputs.workers] if settings.traits else [])
-
-
-def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
-    """Whether the engine cannot fit so many items with the settings' similarity."""
-    return settings.engine == PAPER_SVI and settings.kernel == NONE and n_items > MAX_INDEPENDENT_ITEMS
-
-
-def check_size(inputs: InputSummary, settings: ModelSettings) -> None:
-    """Raise InvalidSettings if the study is too large for its engine."""
-    if has_too_many_items(len(inputs.items), settings):
-        raise InvalidSettings(
-            f"The published algorithm can fit at most {MAX_INDEPENDENT_ITEMS} items without item similarity; this "
-            f"study has {len(inputs.items):,}. Choose an item similarity or the engine crowdGPPL in the model settings."
-        )
 
 
 def numeric_columns(inputs: InputSummary) -> np.ndarray | None:
@@ -133,7 +118,6 @@ def fit(
     if labels is None:
         raise ValueError("There are no labels to learn from.")
     items, traits = build_item_features(inputs, settings), build_trait_features(inputs, settings)
-    check_size(inputs, settings)
     n_labels = inputs.counts.included
     model = build_estimator(settings, items.kernel, progress, n_labels, get_executor(n_labels))
     X_users = traits.transform([worker.traits for worker in inputs.workers])

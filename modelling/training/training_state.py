@@ -9,6 +9,7 @@ from modelling.training.evaluation.scoreboard import BaselineModels
 from modelling.training.fit import Progress, fit, report_iterations
 from modelling.training.inputs import Ids, InputDelta, Inputs, InputSummary, primary_keys, read_labels_by_worker
 from modelling.training.settings import ModelSettings
+from modelling.training.size import check_size
 from modelling.training.snapshots import FittedModel
 from modelling.training.storage.array_store import Arrays
 from modelling.training.storage.label_store import DatabaseStore, UpdateRows, build_records
@@ -26,6 +27,7 @@ class TrainingState:
         cls, inputs: InputSummary, settings: ModelSettings, progress: Progress, rows: UpdateRows | None = None
     ) -> "TrainingState":
         """Fit all models from scratch, in memory if the inputs hold the labels, otherwise from database rows."""
+        check_size(len(inputs.items), settings)
         if isinstance(inputs, Inputs):
             labels: PairwiseLabels | DatabaseStore = inputs.labels
         else:

@@ -1,15 +1,14 @@
 """Messages for researchers about failed updates. Exception names and tracebacks go to the log only."""
 
 import errno
-import os
 import re
-import resource
 
 import numpy as np
 from django.db import DatabaseError
 from django.utils.translation import gettext, gettext_noop
 
 from modelling.training.settings import InvalidSettings
+from modelling.training.size import memory_limit
 
 FEW_ITEMS = gettext_noop("Waiting for items: a ranking needs at least two active items.")
 NO_LABELS = gettext_noop("Waiting for the first judgements. Skipped pairs and undone answers do not count.")
@@ -60,13 +59,6 @@ def failure_message(error: BaseException) -> str:
     if isinstance(error, ValueError) and _is_raised_by_modelling(error):
         return f"{error} {LAST_GOOD}"
     return str(DATABASE if isinstance(error, DatabaseError) else UNEXPECTED)
-
-
-def memory_limit() -> int:
-    """Bytes that this process may use: its resource limit or the machine's memory, whichever is less."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return machine if limit == resource.RLIM_INFINITY else min(limit, machine)
 
 
 def translate_message(message: str, *, has_version: bool = True) -> str:

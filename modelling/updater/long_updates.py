@@ -18,7 +18,6 @@ from modelling.training.inputs import get_read_point
 from modelling.training.settings import InvalidSettings, ModelSettings
 from modelling.updater import leases
 from modelling.updater.update import can_step
-from modelling.updater.update_state import claim_project
 
 LONG_SECONDS = 5.0  # of CPU time, because on a busy machine even short updates take a long time
 FIT_EVENTS, FIT_ITEMS = 20_000, 500  # larger studies are fitted from scratch in the child
@@ -35,13 +34,6 @@ class LongUpdates:
     @property
     def busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
-
-    def start_next(self, owner: str) -> bool:
-        """Start the update of a project that is due and takes long; False if there is none or a child is running."""
-        state = None if self.busy else claim_project(owner, accept=takes_long)
-        if state is not None:
-            self.start(state, state.project)
-        return state is not None
 
     def start(self, row: LeasedRow, project: Project, *flags: str) -> None:
         """Start a child process that works on a leased row of this project."""

@@ -13,8 +13,8 @@ from modelling.updater.long_updates import LongUpdates, takes_long
 from modelling.updater.project_removal import remove_one
 from modelling.updater.settings_search import search_one
 from modelling.updater.simulations import simulate_one
-from modelling.updater.update import update_one
-from modelling.updater.update_state import ReportProgress
+from modelling.updater.update import update_claimed, update_one
+from modelling.updater.update_state import ReportProgress, claim_project
 from modelling.updater.webhooks.delivery import deliver_one
 
 MAINTENANCE_SECONDS = 3600.0
@@ -32,13 +32,16 @@ def run_once(owner: str, report: ReportProgress | None = None, long_updates: Lon
     With `long_updates`, long updates and searches run in a child process and only short ones in this process.
     """
     run_maintenance()
-    if long_updates is not None and long_updates.start_next(owner):
+    busy = long_updates is not None and long_updates.busy
+    state = claim_project(owner, accept=lambda due: not (busy and takes_long(due)))
+    if state is not None and long_updates is not None and not busy and takes_long(state):
+        long_updates.start(state, state.project)
         return LoopResult(None, True)
+    version = None if state is None else update_claimed(state, report)
 
     def update() -> ModelSnapshot | None:
-        return update_one(owner, report=report, accept=lambda state: long_updates is None or not takes_long(state))
+        return update_one(owner, report=report, accept=lambda due: long_updates is None or not takes_long(due))
 
-    version = update()
     helped = [deliver_one(owner), remove_one(), continue_imports()]
     if version is not None or any(helped):
         return LoopResult(version, True)

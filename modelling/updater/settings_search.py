@@ -26,7 +26,7 @@ from modelling.models import SettingsSearch
 from modelling.training.evaluation.held_out import assign_groups, group_splits
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics
 from modelling.training.executors import get_executor
-from modelling.training.fit import build_estimator, has_too_many_items, numeric_columns
+from modelling.training.fit import build_estimator, numeric_columns
 from modelling.training.inputs import Inputs, get_read_point, read_inputs
 from modelling.training.settings import (
     NEAR,
@@ -40,6 +40,7 @@ from modelling.training.settings import (
     ModelSettings,
     item_kernel,
 )
+from modelling.training.size import check_size, has_too_many_items
 from modelling.updater import leases
 from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
 from modelling.updater.long_updates import LongUpdates, fit_takes_long
@@ -154,6 +155,7 @@ def _evaluate_next(search: SettingsSearch) -> None:
     current = ModelSettings.from_dict(search.project.model_settings)
     revision = get_read_point(search.project).inputs_revision
     data = load_search_data(search.pk, search.requested_at, revision)
+    check_size(len(data.inputs.items), current)
     candidates = list(build_candidates(current, data))
     # Results for other judgements, or relative to other settings, cannot be compared with new ones.
     basis = {"data_hash": data.inputs.data_hash, "settings": current.as_dict()}

@@ -70,9 +70,9 @@ def _claimable_states(only: Project | None) -> "QuerySet[UpdateState]":
 
 
 def create_missing_states() -> None:
-    missing = list(Project.objects.filter(update_state=None, head__isnull=False))
+    missing = list(Project.objects.filter(update_state=None, head__isnull=False).values_list("pk", flat=True))
     if missing:
-        UpdateState.objects.bulk_create([UpdateState(project=project) for project in missing], ignore_conflicts=True)
+        UpdateState.objects.bulk_create([UpdateState(project_id=pk) for pk in missing], ignore_conflicts=True)
 
 
 def _pauses_after_kills(state: UpdateState) -> bool:

@@ -17,6 +17,7 @@ from benchmarks.load.client import LoadClient
 from benchmarks.load.database import query
 from benchmarks.load.installation import Installation, descendants, is_alive
 from benchmarks.load.waiting import wait_until
+from modelling.management.commands.serve import web_config
 from modelling.simulation.http_client import cookie_header
 from tests.helpers.postgres import installation_in
 
@@ -116,6 +117,11 @@ def accepts_connections(server: Installation) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_the_supervisor_waits_for_processes_on_a_busy_machine() -> None:
+    """With uvicorn's default of five seconds a slow start ended a reload, and slow processes were killed."""
+    assert web_config(workers=2).timeout_worker_healthcheck >= 60
 
 
 def test_a_websocket_is_closed_although_its_client_does_not_respond(server: Installation) -> None:

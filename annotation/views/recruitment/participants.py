@@ -75,8 +75,9 @@ def download(request: ResearcherRequest, project: Project, kind: str) -> HttpRes
         raise Http404
     text = io.StringIO(newline="")
     amount = form.cleaned_data["amount"] if kind == BONUS else Decimal(0)
-    rows = payment_list(recruitment, kind, amount)  # a panel's IDs are whatever workers write into their links
-    csv.writer(text).writerows([escape_formula(cell) for cell in row] for row in rows)
+    # The IDs of other panels are whatever arrives in a worker's link.
+    rows = ([escape_formula(cell) for cell in row] for row in payment_list(recruitment, kind, amount))
+    csv.writer(text).writerows(rows)
     return attachment(f"{kind}.csv", text.getvalue().encode(), "text/csv; charset=utf-8")
 
 

@@ -19,6 +19,7 @@ from annotation.models import AuditEntry, EventHead, Judgement, Project, Retract
 from modelling.dashboards.common.warnings import PARTS, ResultWarning, describe_warnings, find_warnings
 from modelling.models import ExportJob, Job, ModelSnapshot, SettingsSearch, StudySimulation, UpdateState
 from modelling.training.inputs import PREFERENCE
+from modelling.training.size import exceeded_limit
 from modelling.training.versions import get_pinned_snapshot
 from modelling.training.votes import get_votes
 from modelling.updater.failure_messages import translate_message
@@ -108,6 +109,11 @@ class Freshness:
         """`caution` without the warning about parts, for the ranking page, which explains them itself."""
         others = [each for each in self._warnings if each.code != PARTS]
         return describe_warnings(self.snapshot, others) if self.snapshot else ""
+
+    @cached_property
+    def most_items(self) -> int:
+        """The largest number of items that the model can fit, if the study has more; otherwise 0."""
+        return exceeded_limit(self.project)
 
     @property
     def is_waiting(self) -> bool:

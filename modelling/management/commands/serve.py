@@ -26,6 +26,7 @@ log = logging.getLogger("concord.serve")
 MAX_FRAME = 16_384
 RESTART_SECONDS = 1.0
 GRACE_SECONDS = 10  # to finish requests in progress when the server is stopped
+PROCESS_SECONDS = 60  # for a web process to start or to answer its supervisor, also on a busy machine
 
 
 class Command(ConcordCommand):
@@ -102,6 +103,7 @@ def web_config(workers: int = 1) -> uvicorn.Config:
         ws_max_size=MAX_FRAME,
         ws="websockets-sansio",
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_worker_healthcheck=PROCESS_SECONDS,
         workers=workers,
     )
 

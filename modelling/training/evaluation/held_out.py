@@ -23,15 +23,10 @@ from modelling.crowdgppl import PairwiseLabels
 from modelling.training.evaluation.rivals import RIVALS
 from modelling.training.evaluation.scoreboard import LabelMetrics, label_metrics, sum_metrics
 from modelling.training.executors import get_executor
-from modelling.training.fit import (
-    ItemFeatures,
-    build_estimator,
-    build_item_features,
-    build_trait_features,
-    check_size,
-)
+from modelling.training.fit import ItemFeatures, build_estimator, build_item_features, build_trait_features
 from modelling.training.inputs import Inputs
 from modelling.training.settings import NONE, ModelSettings
+from modelling.training.size import check_size
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -397,7 +392,7 @@ def evaluate(
 
 
 def _evaluation_data(inputs: Inputs, settings: ModelSettings) -> EvaluationData:
-    check_size(inputs, settings)
+    check_size(len(inputs.items), settings)
     traits = build_trait_features(inputs, settings).transform([worker.traits for worker in inputs.workers])
     items = build_item_features(inputs, settings)
     X_users = traits if traits.any() else None

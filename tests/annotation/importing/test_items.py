@@ -88,6 +88,16 @@ def test_hostile_text_is_stored_and_shown_verbatim(empty: Project, olga: Client,
         assert text.strip().replace("<", "&lt;").replace(">", "&gt;") in page
 
 
+def test_a_study_that_becomes_very_large_is_announced_before_the_import(
+    empty: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same_group = write(tmp_path, "key,text,group\nk1,Cats purr.,pets\nk2,Dogs bark.,pets\n")
+    assert plan_items(empty, read_items(same_group)).warnings == []
+    monkeypatch.setattr("annotation.importing.items.MOST_MODEL_ITEMS", 1)
+    (warning,) = plan_items(empty, read_items(same_group)).warnings
+    assert "The study will have 2 items. The model can fit at most 1; with more" in warning
+
+
 def test_a_file_with_texts_only_gets_keys_that_stay_the_same(empty: Project, tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     path.write_text("argument\nCats purr at night.\n!?\n猫は静か。\n", encoding="utf-8")

@@ -25,7 +25,7 @@ from tests.helpers.postgres import migrated_template
 
 SLUG, ITEMS, UPDATE_BATCH = "drill", 120, 50
 LONGEST_PAUSE = 2.0  # seconds between two attempts of a client; browsers wait up to 20
-CATCH_UP_SECONDS = 120
+PATIENCE = 900  # seconds until a drill gives up; criteria about time have limits of their own
 LOG_FOLDER = "DRILL_LOGS"  # where the clients' logs are written if the server's folder may be full
 VERSION = """
 SELECT COALESCE(MAX(s.last_sequence), 0), COUNT(s.id) FROM modelling_modelsnapshot s
@@ -94,7 +94,7 @@ class Run:
         now = time.perf_counter()
         return wait_until(
             lambda: any(sample.planned >= now for sample in self.workforce.samples[-200:]),
-            CATCH_UP_SECONDS,
+            PATIENCE,
             "no answer was stored after the fault",
         )
 
@@ -113,7 +113,7 @@ class Run:
         ((last,),) = database.query(self.server.database, "SELECT MAX(sequence) FROM annotation_judgement")
         return wait_until(
             lambda: database.query(self.server.database, VERSION)[0][0] > last - UPDATE_BATCH,
-            CATCH_UP_SECONDS,
+            PATIENCE,
             f"no version includes event {last - UPDATE_BATCH + 1}",
             interval=0.1,
         )

@@ -13,7 +13,7 @@ from benchmarks.load.installation import descendants
 from benchmarks.load.sockets import viewers
 from benchmarks.load.waiting import wait_until
 from modelling.simulation.http_client import CONNECTION_ERRORS, Response, cookie_header
-from tests.drills.faults.frame import SLUG, Run
+from tests.drills.faults.frame import PATIENCE, SLUG, Run
 
 EVERY_TENTH, EVERY_FIFTH = 10, 5
 SOCKETS = 100
@@ -92,11 +92,11 @@ def responses_lost(run: Run) -> None:
     """D10: every fifth response is lost, and 100 live pages stop reading; the server closes them within a minute."""
     base = open_files(run)
     with viewers(run.server, SLUG, SOCKETS) as watching:
-        wait_until(lambda: watching.state()["open"] == SOCKETS, 3 * CLOSE_SECONDS, "the live pages did not open")
+        wait_until(lambda: watching.state()["open"] == SOCKETS, PATIENCE, "the live pages did not open")
         opened = open_files(run)
         os.kill(watching.process.pid, signal.SIGSTOP)
         closing = wait_until(
-            lambda: open_files(run) <= opened - SOCKETS * 9 // 10, 2 * CLOSE_SECONDS, "frozen pages were not closed"
+            lambda: open_files(run) <= opened - SOCKETS * 9 // 10, PATIENCE, "frozen pages were not closed"
         )
         os.kill(watching.process.pid, signal.SIGCONT)
     run.expect_within(CLOSE_SECONDS, "frozen_pages_closed_seconds", closing)

@@ -15,7 +15,7 @@ from benchmarks.load.sockets import Viewers, viewers
 from benchmarks.load.stack import WORKER, ServerStack
 from benchmarks.load.waiting import wait_until
 from benchmarks.load.workforce import fixed_pace
-from tests.drills.faults.frame import FULL, SLUG, Run, serve_options, start
+from tests.drills.faults.frame import FULL, PATIENCE, SLUG, Run, serve_options, start
 
 OVERLOAD = 8  # times the rate of the frame: 400 answers per second on the server profile
 FLOOD_RATE, FLOOD_THREADS = 200, 8
@@ -68,7 +68,7 @@ def stuck_viewers(run: Run) -> None:
     """P37: 50 live pages stop reading; memory stays, and other pages get new versions as before."""
     with viewers(run.server, SLUG, STUCK) as stuck, viewers(run.server, SLUG, WATCHING, "watcher") as reading:
         for group, count in ((stuck, STUCK), (reading, WATCHING)):
-            wait_until(lambda g=group, c=count: g.state()["open"] == c, 180, "the live pages did not open")
+            wait_until(lambda g=group, c=count: g.state()["open"] == c, PATIENCE, "the live pages did not open")
         before = web_megabytes(run)
         os.kill(stuck.process.pid, signal.SIGSTOP)
         lags = version_lags(run, reading, 2 * run.frame.fault)
@@ -100,7 +100,7 @@ def replace_web_processes(run: Run) -> float:
     assert process is not None
     old, began = web_processes(run), time.perf_counter()
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: not old & web_processes(run), 240, "the web processes were not replaced")
+    wait_until(lambda: not old & web_processes(run), PATIENCE, "the web processes were not replaced")
     return (time.perf_counter() - began) / 2
 
 
@@ -109,7 +109,7 @@ def stop_and_start(run: Run) -> float:
     process, began = run.server.process, time.perf_counter()
     assert process is not None
     process.send_signal(signal.SIGTERM)
-    wait_until(lambda: process.poll() is not None, 60, "the server did not end")
+    wait_until(lambda: process.poll() is not None, PATIENCE, "the server did not end")
     drained = time.perf_counter() - began
     run.server.start(*serve_options(run.server))
     return drained
@@ -127,7 +127,7 @@ def processes_killed(run: Run) -> None:
     seconds, interval = (300, 20) if run.frame is FULL else (60, 10)
     stopping, lags = threading.Event(), list[float]()
     with viewers(run.server, SLUG, WATCHING) as watching:
-        wait_until(lambda: watching.state()["open"] == WATCHING, 180, "the live pages did not open")
+        wait_until(lambda: watching.state()["open"] == WATCHING, PATIENCE, "the live pages did not open")
         watcher = threading.Thread(target=lambda: lags.extend(version_lags(run, watching, seconds, stopping)))
         watcher.start()
         statuses = run.statuses_during(lambda: [kill_one(run, n, interval) for n in range(int(seconds / interval))])

@@ -182,11 +182,11 @@ def test_too_many_independent_items_are_refused(project: Project, monkeypatch: p
     Project.objects.update(model_settings={**PUBLISHED, "kernel": "none"})
     make_study(project, n_items=9, n_workers=4, n_labels=60)
     assert update.update_one("test") is not None, "a few independent items can be fitted"
-    monkeypatch.setattr("modelling.training.fit.MAX_INDEPENDENT_ITEMS", 5)
+    monkeypatch.setattr("modelling.training.size.MAX_INDEPENDENT_ITEMS", 5)
     changed = {**PUBLISHED, "kernel": "none", "seed": 2}
     services.change_project(project=project, user=None, changes={"model_settings": changed})
     assert update.update_one("test") is None
-    assert "at most 5 items without item similarity" in UpdateState.objects.get(project=project).message
+    assert "at most 500 items without item similarity" in UpdateState.objects.get(project=project).message
 
 
 def test_a_large_study_is_fitted_from_its_rows_with_the_same_result(
@@ -213,7 +213,7 @@ def test_the_search_for_settings_fits_the_engine(project: Project, monkeypatch: 
     search = SettingsSearch.objects.get()
     data = load_search_data(search.pk, search.requested_at, 0)
     assert any(each.settings.kernel == "none" for each in build_candidates(current, data))
-    monkeypatch.setattr("modelling.training.fit.MAX_INDEPENDENT_ITEMS", 5)
+    monkeypatch.setattr("modelling.training.size.MAX_INDEPENDENT_ITEMS", 5)
     candidates = list(build_candidates(current, data))
     assert all(each.settings.engine == PAPER_SVI for each in candidates)
     assert not any(each.settings.kernel == "none" for each in candidates)

@@ -6,7 +6,8 @@ import pytest
 from django.utils import translation
 from django.utils.translation import gettext
 
-from modelling.updater import failure_messages
+from modelling.training import size
+from modelling.training.size import memory_limit
 from modelling.updater.failure_messages import (
     DISK_FULL,
     KILLED,
@@ -15,7 +16,6 @@ from modelling.updater.failure_messages import (
     OUT_OF_MEMORY,
     UNEXPECTED,
     failure_message,
-    memory_limit,
     translate_message,
 )
 
@@ -34,7 +34,7 @@ def test_all_kinds_of_memory_errors_give_the_out_of_memory_message(error: BaseEx
 
 
 def test_the_message_names_the_memory_limit_in_every_language(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_messages.resource, "getrlimit", lambda which: (1_500_000_000, -1))
+    monkeypatch.setattr(size.resource, "getrlimit", lambda which: (1_500_000_000, -1))
     message = failure_message(MemoryError())
     assert "at most 1,500 MB on this server" in message
     assert translate_message(message) == message

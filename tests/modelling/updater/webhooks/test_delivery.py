@@ -234,7 +234,7 @@ def test_two_updaters_queue_a_message_once(project: Project, hook: Webhook, post
 def test_each_pass_of_the_loop_sends_one_message(
     project: Project, hook: Webhook, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "update_one", lambda owner, report, accept: None)
+    monkeypatch.setattr(loop, "claim_project", lambda owner, accept: None)
     make_version(project, 1)
     webhooks.send_test(webhook=hook, user=None)
     assert [loop.run_once("one").worked for _ in range(3)] == [True, True, False]
