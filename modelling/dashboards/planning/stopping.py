@@ -228,7 +228,8 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
     edge = {"color": "--c1", "width": 1, "dash": "dot"}
     for y in (low, high):
         band: Trace = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
-        traces.append({**band, "showlegend": False, "hoverinfo": "skip"})
+        band |= {"showlegend": False, "hoverinfo": "skip"}
+        traces.append(band)
     ends = [past[0][0] if past else snapshot.included, ahead[-1]]
     goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
