@@ -46,8 +46,9 @@ def archive_project(*, project: Project, user: User | None, archived: bool) -> N
 @transaction.atomic
 def delete_project(*, project: Project, user: User | None) -> Tombstone:
     """Make the project unreachable at once; the updater removes its rows."""
-    project = Project.objects.select_for_update().get(pk=project.pk)
+    # The log first: an answer locks it too, and then, by its INSERT, the project. The other order could deadlock.
     head = EventHead.objects.select_for_update().get(project=project)
+    project = Project.objects.select_for_update().get(pk=project.pk)
     if head.sequence and project.archived_at is None:
         raise NotArchived
     log_end = {"events": head.sequence, "last_hash": head.hash}

@@ -26,6 +26,15 @@ def run_concurrently(calls: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in [pool.submit(one, call) for call in calls]]
 
 
+def is_waiting() -> bool:
+    """Whether another transaction waits for this one; on SQLite it waits before its first query."""
+    if connection.vendor == "sqlite":
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)")
+        return bool(cursor.fetchone()[0])
+
+
 def timed(call: Callable[[], T]) -> Callable[[], tuple[T, float]]:
     """Wrap a call so that it also returns its wall seconds."""
 

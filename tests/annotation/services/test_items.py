@@ -3,23 +3,14 @@
 import threading
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from annotation.models import Item, Project
 from annotation.services.items import correct_item, set_item_active
 from benchmarks.load.waiting import wait_until
-from tests.helpers.concurrency import run_concurrently
+from tests.helpers.concurrency import is_waiting, run_concurrently
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
-
-
-def is_waiting() -> bool:
-    """Whether another transaction waits for this one; on SQLite it waits before its first query."""
-    if connection.vendor == "sqlite":
-        return True
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)")
-        return bool(cursor.fetchone()[0])
 
 
 def test_an_item_that_is_deactivated_while_it_is_corrected_becomes_inactive(project: Project) -> None:

@@ -1,8 +1,10 @@
 """Deleting a project: hidden at once, its rows removed in batches, other projects unaffected."""
 
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 from django.apps import apps
@@ -27,10 +29,13 @@ from annotation.models import (
 )  # fmt: skip
 from annotation.services import Receipt, verification
 from annotation.services.deletion import NotArchived
+from annotation.storage import event_log
+from benchmarks.load.waiting import wait_until
 from modelling.models import ConsensusScore, ExportJob, ModelSnapshot, SnapshotArrays, UpdateState, WebhookHost
 from modelling.updater import project_removal, update, update_state
 from modelling.updater.webhooks import delivery
 from tests.annotation.services.privacy.test_erasure import CANARY, dump_database, read_database_files
+from tests.helpers.concurrency import is_waiting, run_concurrently
 from tests.modelling.samples.studies import make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -58,6 +63,26 @@ def study(project: Project, owner: User, analyst: User, judge: Judge) -> Project
     services.invite(project=project, user=owner, role="viewer")
     services.archive_project(project=project, user=owner, archived=True)
     return project
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deletion_waits_for_an_answer_that_is_being_stored(project: Project, worker: Worker, rng: Random) -> None:
+    lease, locked = services.lease_pairs(worker=worker, rng=rng)[0], threading.Event()
+
+    def answer() -> None:
+        with transaction.atomic():
+            event_log.lock(project.pk)
+            locked.set()
+            wait_until(is_waiting, 60, "the deletion does not wait")
+            services.record_judgement(worker=worker, uuid=lease.public_id, assignment=lease.public_id, choice="left")
+
+    def delete() -> None:
+        locked.wait(60)
+        with pytest.raises(NotArchived):
+            services.delete_project(project=project, user=None)
+
+    run_concurrently([answer, delete])
+    assert Judgement.objects.get().sequence == EventHead.objects.get(project=project).sequence == 1
 
 
 @pytest.fixture
