@@ -176,7 +176,7 @@ def _cautions(project: Project, n_pairs: int) -> list[Caution]:
 def _pay_cautions(project: Project) -> list[Caution]:
     recruitment = get_recruitment(project)
     payment = summarise_payment(project, recruitment) if recruitment.reward else None
-    if payment is None or not payment.too_low:
+    if payment is None or not payment.too_low or payment.per_hour is None or payment.minimum is None:
         return []
     rate, minimum = number_format(payment.per_hour), number_format(payment.minimum)
     values = {"rate": rate, "minimum": minimum, "currency": recruitment.currency}
