@@ -60,7 +60,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "config.middleware.request_id",
             ],
-            "libraries": {"intervals": "modelling.web.intervals"},
+            "libraries": {"intervals": "modelling.web.intervals", "keys": "modelling.web.keys"},
         },
     }
 ]

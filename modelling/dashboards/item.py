@@ -112,12 +112,13 @@ def item_page(
     score = ranked_entries(snapshot).get(item.pk)
     judgements = item_judgements(snapshot, item).filter(**arms.of_judgements)
     page = Paginator(judgements, JUDGEMENTS_PER_PAGE).get_page(page_number)
-    figures = [history_figure(history, several_parts=get_votes(snapshot).n_parts > 1)] if history else []
+    votes = get_votes(snapshot)
+    figures = [history_figure(history, several_parts=votes.n_parts > 1)] if history else []
     figures += [workers_figure(above, below, item.project)] if above or below else []
     return ItemPage(
         score=score,
         old_rank_intervals=has_old_rank_intervals(snapshot, [score] if score else []),
-        votes=get_votes(snapshot, arms.chosen).of(item.pk),
+        votes=(get_votes(snapshot, arms.chosen) if arms.chosen else votes).of(item.pk),
         history=history[::-1],
         component_values=[ComponentValue(axes.axes[row], float(axes.items[row, position])) for row in axes.strongest],
         above=above,

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 Trace = dict[str, Any]
 
 MAX_HOVER_LENGTH = 100
+MAX_KEY = 24  # characters of a key beside a bar or in a table with one line per row
 DIGITS = 4
 TICK_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)
 MAX_TICKS = 10
@@ -78,6 +79,11 @@ def rounded(values: Iterable[float]) -> list[float]:
 
 def truncate(text: str) -> str:
     return text if len(text) <= MAX_HOVER_LENGTH else f"{text[:MAX_HOVER_LENGTH]}…"
+
+
+def shorten_key(key: str) -> str:
+    """The end of a long key, which is usually what tells keys apart."""
+    return key if len(key) <= MAX_KEY else f"…{key[-MAX_KEY:]}"
 
 
 def escape_label(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from annotation.models import Project, Worker
-from modelling.dashboards.common.figures import Figure, FigureTable, axis, escape_label, rounded
+from modelling.dashboards.common.figures import Figure, FigureTable, axis, escape_label, rounded, shorten_key
 from modelling.dashboards.common.judgements import Ints, predict_pairs
 from modelling.dashboards.common.query import item_urls
 from modelling.models import ConsensusScore, ModelSnapshot
@@ -19,7 +19,6 @@ from modelling.training.votes import get_votes
 
 SHOWN_CONTRIBUTIONS = 2
 MAX_POINTS = 1000
-MAX_LABEL = 24  # characters of a key beside a bar
 COLUMNS = ["key", "mean", "sd", "rank", "consensus_mean", "consensus_rank", "difference"]
 PART_COLUMNS = ["comparable", "part", "part_rank", "consensus_part_rank"]  # `rank` is extrapolated if not comparable
 
@@ -51,7 +50,7 @@ class PersonalScore:
     mean: float
     sd: float
     rank: int
-    in_part: PartRanks
+    among: "PersonalScores"
     contributions: list[Contribution]
     residual: float
     difference_sd: float
@@ -59,6 +58,10 @@ class PersonalScore:
     @property
     def difference(self) -> float:
         return self.mean - self.consensus.mean
+
+    @property
+    def in_part(self) -> PartRanks:
+        return self.among.part_ranks[self.consensus.item_id]
 
     @property
     def is_clear(self) -> bool:
@@ -133,7 +136,7 @@ class PersonalScores:
                 mean=float(self.mean[row]),
                 sd=float(sd[place]),
                 rank=int(rank[row]),
-                in_part=self.part_ranks[self.ranked[row].id],
+                among=self,
                 contributions=[
                     Contribution(self.axes.axes[c], float(value))
                     for c, value in zip(strongest, added[place], strict=True)
@@ -208,7 +211,7 @@ def scores_figure(scores: PersonalScores, project: Project) -> Figure:
 
 def contributions_figure(scores: list[PersonalScore]) -> Figure:
     """The largest differences as stacked bars: the components and the residual."""
-    keys = [escape_label(_short(each.consensus.item.key)) for each in scores]
+    keys = [escape_label(shorten_key(each.consensus.item.key)) for each in scores]
     parts = [
         (first.axis.title, [each.contributions[index].value for each in scores])
         for index, first in enumerate(scores[0].contributions)
@@ -239,11 +242,6 @@ def contributions_figure(scores: list[PersonalScore]) -> Figure:
     table = FigureTable([_("Item"), *(title for title, _values in parts)], rows)
     title = _("Contributions by component")
     return Figure("contributions", title, description, traces, layout, table=table)
-
-
-def _short(key: str) -> str:
-    """The end of a long key, which is usually what tells keys apart."""
-    return key if len(key) <= MAX_LABEL else f"…{key[-MAX_LABEL:]}"
 
 
 def _colour(index: int, n_components: int) -> str:

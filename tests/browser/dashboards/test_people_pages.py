@@ -1,5 +1,6 @@
 """Components, workers, one worker, one item and a worker's own view: figures, accessibility and keyboard."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,7 @@ from tests.browser.dashboards.live_page import log_in
 from tests.browser.helpers.page_checks import find_keyboard_problems, violations
 from tests.modelling.samples.two_camps import make_fitted_study
 
+WIDTHS = "cells => cells.map(cell => cell.offsetWidth)"
 SCHEMES = [("light", 1280), ("dark", 390)]
 
 
@@ -77,7 +79,19 @@ def test_the_tables_of_a_worker_fit_the_screen_with_short_rows(study: str, addre
         assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), name
         heights = table.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
         assert 0 < len(heights) <= 25
+        widths = table.locator("tbody tr").first.locator("td:has(.excerpt)").evaluate_all(WIDTHS)
+        assert max(widths) - min(widths) < 20, name
         assert max(heights) < 75, name  # a remark may take two lines
+
+
+def test_long_keys_end_with_what_tells_them_apart(study: str, page: Page) -> None:
+    for item in Item.objects.all():
+        Item.objects.filter(pk=item.pk).update(key=f"a-long-name-of-the-collection|{item.key}")
+    log_in(page, study)
+    page.goto(f"{study}/projects/pets/ranking/")
+    link = page.get_by_role("region", name="Ranking").locator("tbody a").first
+    expect(link).to_have_text(re.compile(r"^…-the-collection\|text-\d+$"))
+    expect(link).to_have_attribute("title", re.compile(r"^a-long-name-of-the-collection\|text-\d+$"))
 
 
 def test_every_control_works_by_keyboard(study: str, addresses: list[str], page: Page) -> None:

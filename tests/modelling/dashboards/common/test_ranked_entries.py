@@ -113,6 +113,11 @@ def test_pages_about_all_items_say_that_parts_were_never_compared(
     assert SEPARATE in log_in(owner).get(f"/projects/parts/{page}/").text
 
 
+def test_the_report_says_that_the_top_items_are_from_several_parts(study: Project, version: ModelSnapshot) -> None:
+    report = export_bytes(study, "report", "html").decode()
+    assert SEPARATE in report.partition("Certainty of the top items")[2].partition("<h2>")[0]
+
+
 def test_a_study_in_groups_of_one_part_each_needs_no_notice(
     project: Project, snapshot: ModelSnapshot, owner: User, log_in: Callable[[User], Client]
 ) -> None:
