@@ -111,7 +111,6 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
         raise TieNotOffered
     event_log.append([judgement])
     _check_open(judgement.worker)
-    queries.close_lease(lease, judgement.created_at)
     if note:
         JudgementNote.objects.create(judgement=judgement, text=note)
     worker = judgement.worker
@@ -122,6 +121,7 @@ def _store(judgement: Judgement, lease: Assignment, note: str) -> int:
         if worker.stopped:  # answers that arrive after stopping may complete the quota
             Worker.objects.filter(pk=worker.pk, ended_at=None).update(outcome="")
         pause_after_pilot(worker.project)
+    queries.close_lease(lease, judgement.created_at)
     fault_injection.maybe_fail("before_commit")
     return done
 

@@ -133,8 +133,12 @@ def resume_worker(worker: Worker) -> HttpResponse:
 
 
 def render_thanks(request: HttpRequest, worker: Worker, task: dict[str, Any]) -> HttpResponse:
-    """Render the closing questions if unanswered, otherwise the thank-you page, with the completion if earned."""
-    if worker.closing_at is None and (form := ClosingForm(worker.project)).questions:
+    """Render the closing questions if unanswered, otherwise the thank-you page, with the completion if earned.
+
+    Workers who judged nothing, for example because they failed the comprehension check, are not asked about the task.
+    """
+    is_asked = task["done"] > 0 and worker.closing_at is None and worker.outcome != Worker.Outcome.RETURNED
+    if is_asked and (form := ClosingForm(worker.project)).questions:
         return render_closing(request, worker, form)
     context = {
         **participation_context(worker.project, worker),

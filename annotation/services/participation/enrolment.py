@@ -102,8 +102,8 @@ def stop_early(*, worker: Worker) -> None:
     """End a worker's task before the quota is reached; others may get the pairs that were reserved."""
     active = Worker.objects.filter(pk=worker.pk, state=Worker.State.ACTIVE)
     if active.update(state=Worker.State.FINISHED, outcome=Worker.Outcome.STOPPED):
-        expire_leases(worker)
         pause_after_pilot(worker.project)
+        expire_leases(worker)
 
 
 def continue_judging(*, worker: Worker) -> None:

@@ -55,8 +55,8 @@ def set_outcome(worker: Worker, outcome: str = "", *, has_pairs: bool = False) -
     stored.outcome = outcome or _outcome_of(stored, has_pairs)
     stored.state, stored.ended_at = Worker.State.FINISHED, timezone.now()
     stored.save(update_fields=["outcome", "state", "ended_at"])
-    expire_leases(stored)
     pause_after_pilot(stored.project)
+    expire_leases(stored)
     return stored
 
 

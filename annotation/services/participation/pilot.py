@@ -59,6 +59,9 @@ def has_pilot_ended(project: Project) -> bool:
 
 
 def pause_after_pilot(project: Project) -> None:
-    """Pause the study if all workers of the pilot have ended."""
+    """Pause the study if all workers of the pilot have ended.
+
+    Call it before changing leases: like leasing, it locks the project first, so that neither waits for the other.
+    """
     if project.state == Project.State.OPEN and has_pilot_ended(project):
         change_project(project=project, user=None, changes={"state": Project.State.PAUSED})

@@ -16,7 +16,9 @@ from annotation import services
 from annotation.models import Item, PlatformEvent, PlatformIdentity, Project, Worker
 from annotation.platforms.prolific_webhook import sign
 from annotation.services.participation import platform_events
-from annotation.services.participation.outcomes import end_participation
+from annotation.services.participation.outcomes import end_participation, finish
+from annotation.services.participation.payment import summarise_payment
+from annotation.services.participation.reconciliation import list_participants
 from annotation.services.privacy.retention import erase_worker_data
 from tests.annotation.platforms.studies import OTHER_PID, PID, SESSION, STUDY, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
@@ -243,6 +245,32 @@ def test_the_same_event_ten_times_at_once_is_stored_once(project: Project) -> No
     answers = run_concurrently([lambda: post("RETURNED", at=now).json()["recorded"]] * 10)
     assert sorted(answers) == [False] * 9 + [True]
     assert Worker.objects.get().outcome == "returned"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_a_task_returned_while_its_worker_finishes_is_never_paid(project: Project) -> None:
+    """Whichever comes first: a code and a submission that costs nothing, or no code."""
+    recruit(project, webhook_secret=SECRET)
+    for number in range(8):
+        worker = services.enrol(project=project, platform="prolific", external_id=f"{number:024x}")
+        session = f"{number + 100:024x}"
+        PlatformIdentity.objects.filter(worker=worker).update(study_id=STUDY, session_id=session)
+
+        def end(worker: Worker = worker) -> str:
+            return finish(worker=worker, has_pairs=False).outcome
+
+        def report(session: str = session) -> Any:
+            return post("RETURNED", event=session, resource_id=session).json()["recorded"]
+
+        ended, recorded = run_concurrently([end, report])
+        stored = Worker.objects.get(pk=worker.pk)
+        assert recorded
+        assert stored.outcome == ended in ("no_work_left", "returned")
+        assert stored.identity.status == "RETURNED"
+    assert {person.decision for person in list_participants(project, "prolific")} == {"review"}
+    assert summarise_payment(project, project.recruitment).spent == 0
 
 
 class Visitor:

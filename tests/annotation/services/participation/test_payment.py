@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,16 +11,17 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation import services
-from annotation.models import PlatformIdentity, Project, User, Worker, WorkerCheck
+from annotation.models import Assignment, PlatformIdentity, Project, User, Worker, WorkerCheck
 from annotation.models.workers import SIMULATED
 from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
-from annotation.services.participation.outcomes import end_participation
+from annotation.services.participation.outcomes import end_participation, finish
 from annotation.services.participation.payment import summarise_payment
 from tests.annotation.platforms.studies import CODES, join, link, recruit
 from tests.helpers.concurrency import run_concurrently
 
 pytestmark = pytest.mark.django_db
 Judge = Callable[..., services.Receipt]
+ROUNDS = 10
 
 
 def add_worker(project: Project, judge: Judge, number: int, outcome: str, minutes: float, **identity: Any) -> Worker:
@@ -284,3 +286,27 @@ def test_no_more_workers_than_the_pilot_allows_join_at_once(project: Project) ->
     statuses = run_concurrently([lambda: Client().post("/s/pets/join/").status_code] * 10)
     assert sorted(statuses) == [302] * 3 + [409] * 7
     assert Worker.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.slow
+def test_the_end_of_a_pilot_and_leasing_do_not_wait_for_each_other(project: Project) -> None:
+    """The last worker of the pilot comes back late, while workers who returned the task get their expired pairs."""
+    for _ in range(ROUNDS):
+        Worker.objects.update(state="withdrawn", consented_at=None)
+        Project.objects.update(state="open", redundancy=50)
+        project.refresh_from_db()
+        recruit(project, pilot_workers=1)
+        last, *others = [services.enrol(project=project) for _ in range(4)]
+        Worker.objects.filter(pk__in=[other.pk for other in others]).update(outcome="returned")
+        services.lease_pairs(worker=last, rng=Random(1))
+        past = timezone.now() - timedelta(hours=1)
+        Assignment.objects.filter(closed_at=None).update(issued_at=past - timedelta(hours=1), expires_at=past)
+        calls: list[Callable[[], Any]] = [lambda last=last: finish(worker=last, has_pairs=False)]
+        calls += [lambda other=other: services.lease_pairs(worker=other, rng=Random(2)) for other in others]
+        ended, *leased = run_concurrently(calls)
+        assert ended.outcome == "no_work_left"
+        assert all(leased)
+        project.refresh_from_db()
+        assert project.state == "paused"

@@ -66,6 +66,20 @@ def test_the_comprehension_check_has_two_attempts(prepared_project: Project, cli
     assert Worker.objects.get().outcome == Worker.Outcome.FAILED_CHECKS
 
 
+def test_who_failed_the_comprehension_check_is_not_asked_about_the_task(
+    prepared_project: Project, client: Client
+) -> None:
+    question = {"name": "effort", "label": "Was it hard?", "kind": "text", "required": True, "when": "after"}
+    Project.objects.update(questionnaire=[question])
+    client.post("/s/pets/join/")
+    practise(client)
+    for attempt in range(2):
+        client.post("/s/pets/prepare/", {"answer_0": 0, "attempt": attempt})
+    page = client.get("/s/pets/").text
+    assert CODES["failed_checks"] in page
+    assert "Was it hard?" not in page
+
+
 def test_a_double_click_is_one_attempt(prepared_project: Project, client: Client) -> None:
     client.post("/s/pets/join/")
     practise(client)
