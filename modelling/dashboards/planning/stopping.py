@@ -221,13 +221,13 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
         _("so far"): ([included for included, _stored in past], percent, {"color": "--c1"}),
         _("forecast"): (ahead, expected, {"color": "--c1", "dash": "dash"}),
     }
-    traces = [
+    traces: list[Trace] = [
         {"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": rounded(y), "line": line}
         for name, (x, y, line) in lines.items()
     ]
     edge = {"color": "--c1", "width": 1, "dash": "dot"}
     for y in (low, high):
-        band: Trace = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
+        band = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
         traces.append({**band, "showlegend": False, "hoverinfo": "skip"})
     ends = [past[0][0] if past else snapshot.included, ahead[-1]]
     goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}
