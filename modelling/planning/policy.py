@@ -27,7 +27,6 @@ LEAST_PROBABILITY = 1e-9
 ROUND_SHARE = 4  # a round has at most one pair per this many items, so that later rounds can take it into account
 LEAST_SHARE = 0.2  # share of a round's best gain; pairs with less wait for a later round
 MANY_ITEMS, MAX_ROUNDS, FEW_ROUNDS = 300, 12, 3  # rounds cost N^3, so studies with many items get few
-HORIZON = 0.3  # share of the variance of a difference that answers are expected to resolve while suggestions are used
 NORMAL = 1.0 / np.sqrt(2.0 * np.pi)
 
 
@@ -110,19 +109,14 @@ def pair_gains(posterior: OrderPosterior, question: PairQuestion, rng: np.random
 def _weights(
     posterior: OrderPosterior, question: PairQuestion, mean: Floats, variance: Floats, rng: np.random.Generator
 ) -> Floats:
-    """How much the variance of each difference matters for the purpose, (N, N).
-
-    For the order it is what a lower variance v takes from the expected number of discordant pairs. Answers move the
-    mean m of a difference by N(0, s^2), s^2 = HORIZON v, and correct an error when they move it across 0: in proportion
-    to the density N(0; m, s^2) / sqrt(v).
-    """
+    """How much the variance of each difference matters for the purpose, (N, N)."""
     if question.purpose == "coverage":
         judged = np.zeros(len(posterior)) if question.judgements is None else question.judgements
         need = 1.0 / (1.0 + judged) ** 2
         w = need[:, None] + need[None, :]
     else:
-        v = np.maximum(variance, LEAST_PROBABILITY)
-        w = np.exp(-0.5 * mean**2 / (HORIZON * v)) / v
+        sd = np.sqrt(np.maximum(variance, LEAST_PROBABILITY))
+        w = NORMAL * np.exp(-0.5 * (mean / sd) ** 2) / sd  # the density of a difference of 0: the order is open
     if question.purpose == "top":
         q = (ranks(posterior.sample(TOP_SAMPLES, rng)) <= question.top_k).mean(axis=0)
         across = q[:, None] * (1.0 - q[None, :])  # one of the pair is among the top k and the other is not

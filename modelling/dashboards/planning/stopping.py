@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import Count
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.models import AuditEntry, Project, Recruitment
+from annotation.models import Assignment, AuditEntry, Item, Project, Recruitment
+from annotation.models.arms import list_designs
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.planning.groups import has_pairs_within_groups
@@ -26,13 +28,15 @@ ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, m
 class Outlook:
     """Judgements and cost until half of the simulated continuations reach the target; None if they do not.
 
-    `earliest` and `latest` are those until one and nine in ten do; `furthest` is the end of the forecast.
+    `earliest` and `latest` are those until one and nine in ten do; `furthest` is the end of the forecast. `room` is the
+    number of judgements that the study's pairs can still get.
     """
 
     judgements: int | None
     earliest: int | None
     latest: int | None
     furthest: int
+    room: int
     cost: Decimal | None
     currency: str
 
@@ -106,6 +110,18 @@ class StoppingPage:
         return _("8 of 10 simulated continuations take %(low)s to %(high)s.") % facts
 
     @property
+    def room_line(self) -> str:
+        """A warning where the study's pairs have no room for the judgements that are needed; empty otherwise."""
+        needed = self.outlook.judgements or self.outlook.earliest or self.outlook.furthest
+        if self.reached or needed <= self.outlook.room:
+            return ""
+        return ngettext(
+            "The pairs of this study have room for only %(n)s more judgement: raise the number of workers per pair.",
+            "The pairs of this study have room for only %(n)s more judgements: raise the number of workers per pair.",
+            self.outlook.room,
+        ) % {"n": number_format(self.outlook.room, force_grouping=True)}
+
+    @property
     def other_cut(self) -> str:
         """A sentence about a number of top items that is more certain; empty if there is none."""
         best = self.found.best_cut
@@ -167,7 +183,18 @@ def get_outlook(project: Project, found: Assessment) -> Outlook:
     if needed is not None and recruitment is not None and recruitment.reward:
         cost = recruitment.reward * needed / project.judgements_per_worker
     currency = recruitment.currency if recruitment else ""
-    return Outlook(needed, curve.earliest(target), curve.latest(target), int(curve.judgements[-1]), cost, currency)
+    furthest, room = int(curve.judgements[-1]), free_room(project)
+    return Outlook(needed, curve.earliest(target), curve.latest(target), furthest, room, cost, currency)
+
+
+def free_room(project: Project) -> int:
+    """How many more judgements fit into the pairs of active items, given the number of workers per pair."""
+    items = Item.objects.filter(project=project, active=True).order_by()
+    within = has_pairs_within_groups(project)
+    sizes = [n for _group, n in items.values_list("group").annotate(Count("pk"))] if within else [items.count()]
+    slots = project.redundancy * len(list_designs(project))
+    issued = Assignment.objects.filter(project=project, slot__isnull=False).count()
+    return max(sum(n * (n - 1) // 2 for n in sizes) * slots - issued, 0)
 
 
 def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
@@ -221,15 +248,14 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
         _("so far"): ([included for included, _stored in past], percent, {"color": "--c1"}),
         _("forecast"): (ahead, expected, {"color": "--c1", "dash": "dash"}),
     }
-    traces = [
+    traces: list[Trace] = [
         {"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": rounded(y), "line": line}
         for name, (x, y, line) in lines.items()
     ]
     edge = {"color": "--c1", "width": 1, "dash": "dot"}
     for y in (low, high):
-        band: Trace = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
-        band |= {"showlegend": False, "hoverinfo": "skip"}
-        traces.append(band)
+        band = {"type": "scatter", "mode": "lines", "x": ahead, "y": rounded(y), "line": edge}
+        traces.append({**band, "showlegend": False, "hoverinfo": "skip"})
     ends = [past[0][0] if past else snapshot.included, ahead[-1]]
     goal = {"type": "scatter", "mode": "lines", "name": _("target"), "x": ends, "y": [target, target]}
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})

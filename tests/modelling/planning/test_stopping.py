@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from math import comb
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 from scipy.stats import kendalltau
 
 from annotation import services
-from annotation.models import Project, Recruitment, User, Worker
+from annotation.models import Assignment, Item, Project, Recruitment, User, Worker
 from annotation.services import Receipt
 from modelling.dashboards.planning.stopping import StoppingPage, format_about, stopping_page
 from modelling.models import ModelSnapshot
@@ -235,6 +236,21 @@ def test_an_uncertain_forecast_says_so(snapshot: ModelSnapshot) -> None:
     unclear = advice(snapshot, [0.5, 0.8], [0.5, 0.6], [0.5, 1.0])
     assert unclear == "At least 320 more judgements for 90 % on the top 2; how many is not clear yet."
     assert advice(snapshot, [0.1, 0.2], [0.1, 0.1], [0.1, 0.8]).startswith("More than 400 more judgements are needed")
+
+
+def test_the_page_warns_where_pairs_have_no_room_for_the_judgements_needed(snapshot: ModelSnapshot) -> None:
+    assert advice(snapshot, [0.5, 0.9], [0.5, 0.6], [0.5, 1.0]).startswith("About 400 more")
+    taken, pairs = (
+        Assignment.objects.filter(slot__isnull=False).count(),
+        comb(Item.objects.filter(active=True).count(), 2),
+    )
+    enough = -(-(400 + taken) // pairs)
+    for redundancy, shown in ((enough, False), (enough - 1, True)):
+        Project.objects.update(redundancy=redundancy)
+        page = stopping_page(ModelSnapshot.objects.get())
+        assert page is not None
+        assert page.outlook.room == pairs * redundancy - taken
+        assert bool(page.room_line) is shown
 
 
 def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
