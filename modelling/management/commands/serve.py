@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -24,6 +25,7 @@ from annotation.management.schema import refuse_newer_database
 log = logging.getLogger("concord.serve")
 
 MAX_FRAME = 16_384
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108, the folders in it get random names
 RESTART_SECONDS = 1.0
 GRACE_SECONDS = 10  # to finish requests in progress when the server is stopped
 PROCESS_SECONDS = 60  # for a web process to start or to answer its supervisor, also on a busy machine
@@ -67,11 +69,19 @@ class Command(ConcordCommand):
 
 
 def share_metrics() -> None:
-    """Create an empty folder for the web processes' counts; prometheus_client reads its name from the environment."""
-    folder = settings.DATA_DIR / "metrics"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    """Create an empty folder for the web processes' counts; prometheus_client reads its name from the environment.
+
+    It is in memory, because prometheus_client maps its files: on a full disk a new count would kill the process.
+    A link in the data folder leads to it, so that the next start can remove it.
+    """
+    link = settings.DATA_DIR / "metrics"
+    shutil.rmtree(link.resolve(), ignore_errors=True)  # of the last start
+    memory = os.access(MEMORY_FOLDER, os.W_OK)
+    folder = tempfile.mkdtemp(prefix="concord-metrics-", dir=MEMORY_FOLDER if memory else settings.DATA_DIR)
+    with suppress(OSError):  # the disk is full
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
 
 
 def serve(config: uvicorn.Config, listener: socket.socket) -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import stat
 import urllib.request
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from benchmarks.load.crowd import Crowd
 from benchmarks.load.installation import ROOT, Installation, descendants
 from benchmarks.load.waiting import wait_until
 from config.monitoring.process_metrics import ErrorCounter, measure_request, request_kind
+from modelling.management.commands import serve
 from modelling.models import ExportJob
 from modelling.updater.leases import record_heartbeat
 from modelling.web import metrics
@@ -32,6 +34,27 @@ def scrape(text: str) -> dict[str, float]:
     """The samples by name with labels, as in the text format."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_counts_are_shared_in_memory_so_that_a_full_disk_kills_no_process(
+    settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mapped file that grows on a full disk ends its process with SIGBUS."""
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+    monkeypatch.setattr(serve, "MEMORY_FOLDER", str(tmp_path / "memory"))
+    (tmp_path / "memory").mkdir()
+    folders = []
+    for _ in range(2):
+        serve.share_metrics()
+        folders.append(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+        (folders[-1] / "counter_1.db").touch()
+    assert [folder.parent.name for folder in folders] == ["memory", "memory"]
+    assert [folder.exists() for folder in folders] == [False, True], "the next start removes what the last one left"
+    assert stat.S_IMODE(folders[1].stat().st_mode) == 0o700
+    monkeypatch.setattr(serve, "MEMORY_FOLDER", str(tmp_path / "none"))
+    serve.share_metrics()
+    assert Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).parent == tmp_path
 
 
 def get(client: Client) -> dict[str, float]:

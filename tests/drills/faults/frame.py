@@ -109,12 +109,13 @@ class Run:
         return self.server.start(*(options or serve_options(self.server)))
 
     def wait_for_model(self) -> float:
-        """Wait until the newest version lacks less than a batch of the events so far, and return the seconds."""
+        """Wait until a version lacks less than a batch of the events so far, and return the seconds."""
         ((last,),) = database.query(self.server.database, "SELECT MAX(sequence) FROM annotation_judgement")
+        known = max((last or 0) - UPDATE_BATCH, 0)  # on a busy machine there may be less than a batch yet
         return wait_until(
-            lambda: database.query(self.server.database, VERSION)[0][0] > last - UPDATE_BATCH,
+            lambda: database.query(self.server.database, VERSION)[0][0] > known,
             PATIENCE,
-            f"no version includes event {last - UPDATE_BATCH + 1}",
+            f"no version includes event {known + 1}",
             interval=0.1,
         )
 
