@@ -143,15 +143,34 @@ def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
     """
     F, v, share = post.prior.K_features, post.v_t, post.prior.share
     c = post.times_C_inverse(post.t)
-    W = post.times_C_inverse(np.eye(post.n_items) - post.times_C_inverse(post.S_t).T)
     if F is None:
-        return 0.5 * v * np.array([c @ c - np.trace(W)]), 0.5 * v**2 * np.array([[float((W * W.T).sum())]])
+        trace, square = traces_of_W(post)
+        return 0.5 * v * np.array([c @ c - trace]), 0.5 * v**2 * np.array([[square]])
+    W = post.times_C_inverse(np.eye(post.n_items) - post.times_C_inverse(post.S_t).T)
     WF = W @ F
     parts = v * np.array([share, 1.0 - share])
     gradient = 0.5 * parts * np.array([c @ F @ c - np.trace(WF), c @ c - np.trace(W)])
     cross = float((WF * W.T).sum())
     fisher = np.array([[float((WF * WF.T).sum()), cross], [cross, float((W * W.T).sum())]])
     return scale_and_share(gradient, 0.5 * np.outer(parts, parts) * fisher, share)
+
+
+def traces_of_W(post: Posterior) -> tuple[float, float]:
+    """tr W and tr(W W) where K = I, without a product of two (N, N) matrices.
+
+    C^-1 = I / v - Q E Q', so that W = (I - S_t / v) / v + [Q T] Z [Q T]' with T = S_t Q.
+    """
+    S, v, N = post.S_t, post.v_t, post.n_items
+    of_S = float(np.trace(S))
+    trace, square = N / v - of_S / v**2, N / v**2 - 2.0 * of_S / v**3 + float(np.vdot(S, S)) / v**4
+    if not post.Psi.shape[1]:
+        return trace, square
+    Q, E, _ = post.along_axes()
+    T = S @ Q
+    U = np.hstack((Q, T))
+    Z = np.block([[-E - E @ (Q.T @ T) @ E, E / v], [E / v, np.zeros_like(E)]])
+    inner, cross = Z @ (U.T @ U), Z @ (U.T @ (U - S @ U / v)) / v
+    return trace + float(np.trace(inner)), square + 2.0 * float(np.trace(cross)) + float((inner * inner.T).sum())
 
 
 def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool, limit: float = MAX_STEP) -> float:

@@ -106,7 +106,7 @@ class Inference:
         self.max_iterations = options.max_iterations  # for progress reports
         self.axes: Axes | None = None  # at the last step
         self.max_step = MAX_STEP  # largest change of a log scale in an iteration
-        self.stats: Statistics | None = None  # sums over users at the last step
+        self.stats = Statistics(0.0, 0.0, post.H, post.h)  # sums over users at the last step
         self.restart()
 
     def restart(self) -> None:
@@ -159,7 +159,7 @@ class Inference:
                 self.restart()
                 since = FULL_STEP_ITERATIONS
             elif 0 < post.Psi.shape[1] < post.n_items and refreshes < allowed and since >= FULL_STEP_ITERATIONS + 2:
-                excess = visit.excess(post) - shared_excess(post, len(users))
+                excess = self.stats.excess - shared_excess(post, len(users))
                 refresh_directions(post, excess, len(visit.groups.users), refreshes)
                 self.memory.clear()
                 since, refreshes = FULL_STEP_ITERATIONS, refreshes + 1
@@ -240,7 +240,7 @@ class Inference:
     def step(self, visit: Visit, damping: float | None = None) -> float:
         """One iteration over all users in one batch; return the largest relative step of a scale."""
         post, step = self.post, 1.0
-        stats = self.step_t(visit, rho=1.0, scale=1.0)
+        stats = self.stats = self.step_t(visit, rho=1.0, scale=1.0)
         before = visit.prior_variance
         if not len(before):
             before = post.prior_variance(visit.batch.a, visit.batch.b)
@@ -421,7 +421,7 @@ class Inference:
             for i in range(REFIT_ITERATIONS):
                 self.step(visit)
                 if i == 0 and post.Psi.shape[1] < post.n_items:
-                    excess = visit.excess(post) - shared_excess(post, len(users))
+                    excess = self.stats.excess - shared_excess(post, len(users))
                     refresh_directions(post, excess, len(visit.groups.users), REFRESHES)
             trace.converged = True
             self.finish(visit, 1.0)

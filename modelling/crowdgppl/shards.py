@@ -125,11 +125,10 @@ class ShardedVisit:
 
     def find_marginals(self, post: Posterior, stats: Statistics) -> None:
         """Moments of z of every label given q(t); add the gradients of the evidence to stats."""
-        free = 0 < post.Psi.shape[1] < post.n_items
-        parts = self._step(with_marginals, self.executor.share(without_users(post)), free)
-        self._excess, found = np.asarray(sum(excess for _, excess in parts)), Statistics.total([s for s, _ in parts])
-        for name in ("gradient_tau", "fisher_tau", "gradient_A", "J_users"):
+        found = Statistics.total(self._step(with_marginals, self.executor.share(without_users(post))))
+        for name in ("excess", "gradient_tau", "fisher_tau", "gradient_A", "J_users"):
             setattr(stats, name, getattr(found, name))
+        self._excess = found.excess
 
     def log_evidence(self) -> float:
         """Log evidence of the labels of these users, without the part of t."""
@@ -164,10 +163,10 @@ def integrated(
     return visit, (visit.integrate_users(post), visit.batch.lam, visit.batch.eta)
 
 
-def with_marginals(step: tuple[Visit, Any], post: Posterior, free: bool) -> tuple[Visit, tuple[Statistics, FloatArray]]:
+def with_marginals(step: tuple[Visit, Any], post: Posterior) -> tuple[Visit, Statistics]:
     visit, stats = step[0], Statistics(0.0, 0.0, np.zeros((0, 0)), np.zeros(0))
     visit.find_marginals(post, stats)
-    return visit, (stats, visit.excess(post) if free else np.zeros((0, 0)))
+    return visit, stats
 
 
 def with_log_evidence(step: tuple[Visit, Any]) -> tuple[Visit, float]:
