@@ -46,7 +46,7 @@ class Block:
         raise NotImplementedError
 
     def add_matrix(self, out: FloatArray, values: FloatArray) -> None:
-        """Add D' values D of each user to out (N, N)."""
+        """Add matrices with the symmetric part D' values D of each user, for symmetric values, to out (N, N)."""
         raise NotImplementedError
 
     def add_rows(self, out: FloatArray, values: FloatArray) -> None:
@@ -140,13 +140,11 @@ class LabelBlock(Block):
         if values.size * 4 < N * N:
             np.add.at(flat, aa.ravel(), w)
             np.add.at(flat, bb.ravel(), w)
-            np.subtract.at(flat, ab.ravel(), w)
-            np.subtract.at(flat, ab.transpose(0, 2, 1).ravel(), w)  # (b, a) of symmetric values
+            np.subtract.at(flat, ab.ravel(), 2.0 * w)  # and (b, a), when the sum is made symmetric
         else:
             flat += np.bincount(aa.ravel(), w, N * N)
             flat += np.bincount(bb.ravel(), w, N * N)
-            off = np.bincount(ab.ravel(), w, N * N).reshape(N, N)
-            out -= off + off.T
+            flat -= np.bincount(ab.ravel(), 2.0 * w, N * N)
 
     def _add_large(self, out: FloatArray, values: FloatArray) -> None:
         for a, b, each in zip(self.a, self.b, values, strict=True):

@@ -121,15 +121,16 @@ def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None
     """The part of the excess that all users share, which belongs to t; with `Psi`, in the directions Psi.
 
     Without the prior of t the scores of all users would sum to 0 (residual maximum likelihood). Their sum is h - H t,
-    with covariance H - H S_t H if t has its prior. The scales may have moved since t was solved, so C is not used.
+    with covariance H - H S_t H if t has its prior.
     """
     if not post.consensus:
         return np.zeros((post.n_items, post.n_items) if Psi is None else (Psi.shape[1], Psi.shape[1]))
-    total, HX, XHX = post.h - post.H @ post.t, post.H, post.H
-    if Psi is not None:
-        HX = post.H @ Psi
-        total, XHX = total @ Psi, Psi.T @ HX
-    expected = XHX - HX.T @ (post.S_t @ HX)
+    total = post.h - post.H @ post.t
+    if Psi is None:
+        expected = post.score_covariance()
+    else:
+        H_Psi = post.H @ Psi
+        total, expected = total @ Psi, Psi.T @ H_Psi - H_Psi.T @ (post.S_t @ H_Psi)
     return np.asarray((np.outer(total, total) - expected) / max(n_users, 1.0))
 
 

@@ -29,7 +29,7 @@ SMALL_SHARE = 0.05  # while tau is below this share of all variance, its steps c
 RIDGE = 0.05  # added to every Fisher information
 LONGEST = 3.0  # largest factor of a Fisher step
 MAX_STEP = 1.5  # largest change of a log scale in one iteration
-MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is learned, so that the axes can adapt
+MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is learned, so that the axes can adapt, unless tau is small
 
 
 @dataclass
@@ -124,7 +124,8 @@ def step_tastes(
     add_share_prior(gradient, fisher, share)
     if not shares:
         gradient, fisher = gradient[:1], fisher[:1, :1]
-    limit = limit if axes is None else min(limit, MAX_STEP_WITH_AXES)
+    counts = min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
+    limit = limit if axes is None else min(limit, MAX_STEP_WITH_AXES / counts)
     step = secant.step("tastes", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
     post.tau = float(max(post.tau * np.exp(step[0]), MIN_TAU))
     if len(step) == 2:
@@ -132,7 +133,7 @@ def step_tastes(
     if axes is not None:
         post.A_M = (axes.vectors * (post.floor + excess)) @ axes.vectors.T
     post.clear_cache()
-    return float(np.abs(step).max()) * min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
+    return float(np.abs(step).max()) * counts
 
 
 def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
@@ -156,21 +157,14 @@ def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
 
 
 def traces_of_W(post: Posterior) -> tuple[float, float]:
-    """tr W and tr(W W) where K = I, without a product of two (N, N) matrices.
-
-    C^-1 = I / v - Q E Q', so that W = (I - S_t / v) / v + [Q T] Z [Q T]' with T = S_t Q.
-    """
-    S, v, N = post.S_t, post.v_t, post.n_items
+    """tr W and tr(W W) where K = I, without a product of two (N, N) matrices."""
+    S, N = post.S_t, post.n_items
+    v, U, Z = post.score_axes()
     of_S = float(np.trace(S))
-    trace, square = N / v - of_S / v**2, N / v**2 - 2.0 * of_S / v**3 + float(np.vdot(S, S)) / v**4
-    if not post.Psi.shape[1]:
-        return trace, square
-    Q, E, _ = post.along_axes()
-    T = S @ Q
-    U = np.hstack((Q, T))
-    Z = np.block([[-E - E @ (Q.T @ T) @ E, E / v], [E / v, np.zeros_like(E)]])
     inner, cross = Z @ (U.T @ U), Z @ (U.T @ (U - S @ U / v)) / v
-    return trace + float(np.trace(inner)), square + 2.0 * float(np.trace(cross)) + float((inner * inner.T).sum())
+    trace = N / v - of_S / v**2 + float(np.trace(inner))
+    square = N / v**2 - 2.0 * of_S / v**3 + float(np.vdot(S, S)) / v**4
+    return trace, square + 2.0 * float(np.trace(cross)) + float((inner * inner.T).sum())
 
 
 def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool, limit: float = MAX_STEP) -> float:
