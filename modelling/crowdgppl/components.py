@@ -27,6 +27,7 @@ NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the nul
 MAX_AXIS_TURN = 0.3  # largest rotation of an axis of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
+SMALL_AXIS = 0.05  # axes below this share of the largest count less for convergence
 SAME_VARIANCE = 1e-2  # eigenvalues with a smaller relative difference are treated as equal
 MAX_SPREAD = 0.35  # upper limit of the spread, as a share of the variance along the axes
 MIN_VARIANCE, MAX_VARIANCE = 1e-8, 1e6  # limits of the variance of tastes along a direction
@@ -278,12 +279,15 @@ def step_A(
     gradient = 0.5 * (L.T @ stats.gradient_A @ L) - np.diag(overfit)
     J = L.T @ stats.J_users @ L  # (sampled users, M, M)
     fisher_scale = stats.n_users / max(len(J), 1)
-    ridge = 0.5 * np.sqrt(np.outer(overfit, overfit)) + MIN_CURVATURE
+    # A rotation towards a small axis does not change the overfit, and must not become slow.
+    ridge = MIN_CURVATURE / turns_of(axes.values) + 0.5 * np.diag(overfit)
+    own = np.diagonal(J, axis1=1, axis2=2)
 
     def fisher(E: FloatArray) -> FloatArray:
         return np.asarray(0.5 * fisher_scale * sum_products(J @ E, J) + ridge * E)
 
-    E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), CG_STEPS)
+    scale = 0.5 * fisher_scale * (own.T @ own) + ridge
+    E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), scale, CG_STEPS)
     E = 0.5 * (E + E.T)
     proposed, length = L @ E @ L.T, 1.0
     if rho == 1.0 and "proposed" in memory:  # Barzilai-Borwein: the sites respond, so Fisher steps are too short
@@ -294,7 +298,8 @@ def step_A(
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # with the step actually taken, after clipping
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
-    return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
+    size = np.maximum(axes.values, SMALL_AXIS * axes.values.max())
+    return float(np.abs(change / np.maximum.outer(size, size)).max())
 
 
 def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
@@ -302,11 +307,16 @@ def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
 
     The exponential of E would lengthen an axis that rotates towards a direction of little variance.
     """
-    root = np.sqrt(values)
-    turn = min(MAX_AXIS_TURN, limit) * np.maximum.outer(root, root) / np.minimum.outer(root, root)
+    turn = min(MAX_AXIS_TURN, limit) * turns_of(values)
     out = np.clip(E, -turn, turn)
     np.fill_diagonal(out, np.exp(np.clip(np.diagonal(E), -limit, limit)))
     return np.asarray(out)
+
+
+def turns_of(values: FloatArray) -> FloatArray:
+    """The entries of E that turn one axis by as much as the angle 1: ratios of the lengths of axes (M, M)."""
+    root = np.sqrt(values)
+    return np.asarray(np.maximum.outer(root, root) / np.minimum.outer(root, root))
 
 
 def add_spread(post: Posterior, spread: float) -> None:
@@ -329,10 +339,13 @@ def sum_products(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(left.transpose(1, 0, 2).reshape(M, U * M) @ right.reshape(U * M, M))
 
 
-def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray, steps: int) -> FloatArray:
-    """Solve apply(x) = b for symmetric matrices approximately, in a few steps."""
+def conjugate_gradients(
+    apply: Callable[[FloatArray], FloatArray], b: FloatArray, scale: FloatArray, steps: int
+) -> FloatArray:
+    """Solve apply(x) = b for symmetric matrices approximately, in a few steps; `scale` is about the diagonal of apply."""
     x, r = np.zeros_like(b), b.copy()
-    p, square = r.copy(), float((r * r).sum())
+    z = r / scale
+    p, square = z.copy(), float((r * z).sum())
     first = square
     for _ in range(steps):
         if square <= 1e-4 * first or square == 0.0:
@@ -341,8 +354,9 @@ def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray
         step = square / float((p * Ap).sum())
         x += step * p
         r -= step * Ap
-        new = float((r * r).sum())
-        p, square = r + new / square * p, new
+        z = r / scale
+        new = float((r * z).sum())
+        p, square = z + new / square * p, new
     return x
 
 

@@ -160,8 +160,8 @@ class Inference:
                 since = FULL_STEP_ITERATIONS
             elif 0 < post.Psi.shape[1] < post.n_items and refreshes < allowed and since >= FULL_STEP_ITERATIONS + 2:
                 excess = self.stats.excess - shared_excess(post, len(users))
-                refresh_directions(post, excess, len(visit.groups.users), refreshes)
-                self.memory.clear()
+                R = refresh_directions(post, excess, len(visit.groups.users), refreshes)
+                self.memory = {name: R @ M @ R.T for name, M in self.memory.items()}
                 since, refreshes = FULL_STEP_ITERATIONS, refreshes + 1
             elif settled and since >= 5 and (post.Psi.shape[1] or not free):
                 trace.converged = True
