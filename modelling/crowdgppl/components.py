@@ -179,16 +179,19 @@ class Turning:
         self.n_users, self.n_labels = self.n_users + len(visit.batch.users), self.n_labels + len(visit.batch)
         return self.n_labels >= TURN_LABELS
 
-    def turn(self, post: Posterior, stats: Statistics, count: int) -> None:
-        """Rotate the directions, and lengthen the axes whose larger variance the recent batches support.
+    def turn(self, post: Posterior, stats: Statistics, count: int, lengthen: bool) -> FloatArray:
+        """Rotate the directions, and `lengthen` axes whose larger variance the recent batches support.
 
-        `stats` are those of the last batch, scaled to all users.
+        `stats` hold the information of some users about the directions. Return the rotation (M, M).
         """
         excess = self.n_all / self.n_users * self.excess - shared_excess(post, self.n_all)
         R = refresh_directions(post, excess, self.n_all, count)
-        stats = replace(stats, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
-        lengthen_axes(post, stats)
+        scaled = stats.times(self.n_all / max(stats.n_people, 1.0))
+        scaled = replace(scaled, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
+        if lengthen:
+            lengthen_axes(post, scaled)
         self.reset(post)
+        return R
 
 
 def lengthen_axes(post: Posterior, stats: Statistics) -> None:

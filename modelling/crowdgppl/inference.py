@@ -41,7 +41,7 @@ from .likelihood import cavity, matched_site
 from .posterior import Posterior
 from .reliability import learn_sharpness, update_sharpness
 from .shards import Executor, LocalExecutor, Shard, ShardedVisit, without_users
-from .users import FIRST_PRECISION, Statistics, Visit
+from .users import FIRST_PRECISION, SAMPLED_USERS, Statistics, Visit
 
 MIN_USERS = 3  # with fewer users no components are fitted
 REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of rotations of the directions
@@ -50,9 +50,9 @@ SAMPLE_LABELS = 40_000  # mini-batches start from a fit to about this many label
 SAMPLE_DOUBT = 0.1  # times the variance of tastes: raises tau before mini-batches, because axes cannot turn towards
 # directions without variance, and those of the sample are not those of all users
 EPOCHS = 5  # passes over all users in mini-batches
+STEP_LABELS = 20_000  # labels between two steps of A and the scales in mini-batches, at most one epoch
 EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch,
 EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
-SAMPLED_USERS_OF_BATCH = 40  # users per batch of the last epoch whose information about the axes is stored
 REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # most random users that an update visits, and most labels of them
 REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small continues its fit
 REFIT_ITERATIONS, MOVE_PER_GROWTH = 6, 2.5  # of such an update: iterations, largest change of a log scale per growth
@@ -169,7 +169,11 @@ class Inference:
         self.finish(visit, scale)
 
     def fit_in_batches(self, users: IntArray, n_seen: int) -> None:
-        """Epochs of stochastic natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them."""
+        """Epochs of natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them.
+
+        From the second epoch on a batch replaces its own part of H and h. A and the scales take a step after
+        STEP_LABELS labels, or after an epoch.
+        """
         post, options = self.post, self.options
         self.trace.converged = False
         post.raise_floor(SAMPLE_DOUBT * post.taste_variance)
@@ -177,42 +181,65 @@ class Inference:
         self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
         i = int(n_seen * len(batches) / len(users))
         turning = Turning(post, len(users))
+        nothing = Statistics(0.0, 0.0, np.zeros_like(post.H), np.zeros_like(post.h))
+        part, n_labels = nothing, 0  # since the last step of A and the scales
+        self.restart()
         for epoch in range(EPOCHS):
-            t, tastes, average, J_users = post.t, post.taste_variance, IterateAverage(), list[FloatArray]()
+            t, tastes, average = post.t, post.taste_variance, IterateAverage()
+            H, h = nothing.H, nothing.h
             for k in self.rng.permutation(len(batches)):
-                visit = ShardedVisit(self.store.load(batches[k]), post, options.executor, LARGEST_BLOCK)
+                batch = self.store.load(batches[k])
+                known = epoch > 0 and not batch.new_labels().any()
+                visit = ShardedVisit(batch, post, options.executor, LARGEST_BLOCK)
                 visit.refresh_sites(post, options.local_steps, options.damping)
                 rho, scale = (i + options.delay) ** -options.forgetting_rate, len(users) / len(batches[k])
-                stats = self.step_t(visit, rho, scale).times(scale)
-                self.step_tastes(stats, min(1.0, STOCHASTIC_LENGTH * rho))
+                stats = self.step_t(visit, rho, scale, known)
+                H, h = H + stats.H, h + stats.h
+                part, n_labels = part.plus(stats, -(-SAMPLED_USERS // len(batches))), n_labels + len(batch)
                 step_margin(post, visit, rho)
                 self.store.save_sites(visit.batch)
-                if turning.add(visit, post) and epoch < EPOCHS - 1:
-                    turning.turn(post, stats, epoch)
-                    average, J_users = IterateAverage(), []
-                average.add(post)
-                J_users.append(stats.J_users[:: 1 + len(stats.J_users) // SAMPLED_USERS_OF_BATCH])
+                turn = turning.add(visit, post) and epoch < EPOCHS - 1
+                if n_labels >= STEP_LABELS and part.n_people < len(users):
+                    scaled = part.times(len(users) / part.n_people)
+                    self.step_tastes(scaled, min(1.0, STOCHASTIC_LENGTH * rho))
+                    if turn:
+                        turning.turn(post, scaled, epoch, lengthen=True)
+                        average = IterateAverage()
+                    average.add(post)
+                    part, n_labels = nothing, 0
                 i += 1
                 self.report(1.0)
+            post.H, post.h = H, h
+            self.solve_t()
+            if average.n:
+                average.assign(post)
+            elif part.n_people >= len(users):
+                self.step_tastes(part, 1.0)
             change = rms((post.t - t) / np.sqrt(np.maximum(np.diagonal(post.S_t), 1e-12)))
             self.report(change)
             growth = abs(np.log(max(post.taste_variance, MIN_TAU) / max(tastes, MIN_TAU)))
             self.trace.converged = bool(change < EPOCH_CHANGE and growth < EPOCH_GROWTH)
-            if self.trace.converged or epoch == EPOCHS - 1:
-                average.assign(post)
-                if post.Psi.shape[1]:
-                    self.axes = principal_axes(post, replace(stats, J_users=np.concatenate(J_users)))
+            if self.trace.converged:
                 break
-            if turning.n_users:
-                turning.turn(post, stats, epoch)
+            if turning.n_users and epoch < EPOCHS - 1:
+                R = turning.turn(post, part if part.n_people else scaled, epoch, lengthen=average.n > 0)
+                self.memory = {name: R @ M @ R.T for name, M in self.memory.items()}
+            if part.n_people >= len(users):
+                part, n_labels = nothing, 0
 
-    def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float) -> Statistics:
-        """Natural-gradient step of q(t); return the statistics of the visit given it."""
+    def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float, known: bool = False) -> Statistics:
+        """Natural-gradient step of q(t); return the statistics of the visit given it.
+
+        If the users of a batch are `known`, H and h hold their part, which is replaced.
+        """
         post, trace = self.post, self.trace
         stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
-        post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
-        post.h = (1.0 - rho) * post.h + rho * scale * stats.h
-        post.solve_t()
+        if known:
+            post.H, post.h = post.H + stats.H - visit.before.H, post.h + stats.h - visit.before.h
+        else:
+            post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
+            post.h = (1.0 - rho) * post.h + rho * scale * stats.h
+        self.solve_t()
         visit.find_marginals(post, stats)
         if trace.n_iter % EVIDENCE_EVERY == 0:
             self.record_evidence(visit, scale)

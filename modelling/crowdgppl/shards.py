@@ -109,6 +109,7 @@ class ShardedVisit:
         self.shards = [Shard.of(part, post) for part in split_batch(batch, post.n_items)]
         self.visits: list[Any] = []  # handles of a Visit and a result for each shard
         self.refresh, self._excess = (0, 0.0), np.zeros((0, 0))
+        self.before = Statistics(0.0, 0.0, np.zeros((0, 0)), np.zeros(0))  # H and h of the sites in the batch
 
     def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
         """Update the sites a few times at the current q(t), before the users are integrated out."""
@@ -119,9 +120,10 @@ class ShardedVisit:
         self.visits, sampled = self.shards, -(-SAMPLED_USERS // len(self.shards))
         shared = self.executor.share(without_users(post))
         parts = self._step(integrated, shared, self.largest, sampled, *self.refresh)
-        self.batch.lam = np.concatenate([lam for _, lam, _ in parts])
-        self.batch.eta = np.concatenate([eta for _, _, eta in parts])
-        return Statistics.total([stats for stats, _, _ in parts])
+        self.batch.lam = np.concatenate([lam for _, _, lam, _ in parts])
+        self.batch.eta = np.concatenate([eta for _, _, _, eta in parts])
+        self.before = Statistics.total([before for before, _, _, _ in parts])
+        return Statistics.total([stats for _, stats, _, _ in parts])
 
     def find_marginals(self, post: Posterior, stats: Statistics) -> None:
         """Moments of z of every label given q(t); add the gradients of the evidence to stats."""
@@ -157,10 +159,10 @@ def result_of(step: tuple[Visit, Any]) -> Any:
 
 def integrated(
     shard: Shard, post: Posterior, largest: int | None, sampled: int, steps: int, damping: float
-) -> tuple[Visit, tuple[Statistics, FloatArray, FloatArray]]:
+) -> tuple[Visit, tuple[Statistics, Statistics, FloatArray, FloatArray]]:
     visit = shard.visit(post, largest, sampled)
-    visit.refresh_sites(post, steps, damping)
-    return visit, (visit.integrate_users(post), visit.batch.lam, visit.batch.eta)
+    before = visit.refresh_sites(post, steps, damping)
+    return visit, (before, visit.integrate_users(post), visit.batch.lam, visit.batch.eta)
 
 
 def with_marginals(step: tuple[Visit, Any], post: Posterior) -> tuple[Visit, Statistics]:

@@ -60,6 +60,12 @@ class Statistics:
         """Estimate the sums over `scale` times as many users."""
         return replace(self, **{name: scale * getattr(self, name) for name in SUMS})
 
+    def plus(self, other: Statistics, sampled: int) -> Statistics:
+        """The sums over the users of both, with the information of about `sampled` users of the other."""
+        found = {name: getattr(other, name) + (getattr(self, name) if self.n_users else 0.0) for name in SUMS}
+        some = other.J_users[:: max(1, len(other.J_users) // sampled)]
+        return Statistics(**found, J_users=np.concatenate((self.J_users, some)) if len(self.J_users) else some)
+
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
         """The sums over the users of all parts."""
@@ -111,12 +117,15 @@ class Visit:
         stats.H = 0.5 * (stats.H + stats.H.T)
         return stats
 
-    def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
-        """Update the sites a few times at the current q(t)."""
-        for _ in range(steps):
-            self.integrate_users(post)
+    def refresh_sites(self, post: Posterior, steps: int, damping: float) -> Statistics:
+        """Update the sites a few times at the current q(t); return H and h of the sites before."""
+        before = self.integrate_users(post)
+        for step in range(steps):
+            if step:
+                self.integrate_users(post)
             self.find_marginals(post)
             self.update_sites(damping)
+        return before
 
     def trait_means(self, block: Block, post: Posterior) -> FloatArray:
         """Prior mean of D p_u from the users' traits (B, q)."""
