@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -19,7 +19,6 @@ from .arrays import FloatArray
 from .blocks import padded_size
 from .item_prior import inverse_of
 from .posterior import Posterior
-from .shards import ShardedVisit
 from .users import Statistics, Visit, times_vector
 
 NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: fewest, most, and total size
@@ -36,7 +35,6 @@ DOUBT = 1.5  # added to the correction where the scores show no component
 OVERFIT_MARGIN = 0.9  # factor of the theoretical overfit, which takes all items as equally well known
 CLEAR = 0.5  # a component counts if its expected squared cosine with the true direction exceeds this
 DIRECTION_STEP, MAX_TURN = 6.0, 0.4  # factor of the gradient step; its largest norm, relative to the norm of A
-TURN_LABELS = 100_000  # labels between two rotations of the directions in mini-batches, at most one epoch
 SMALL_PROBLEM = 200  # up to this many items a full eigendecomposition is faster than a partial one
 
 
@@ -161,50 +159,6 @@ def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, coun
     return np.asarray(turned)
 
 
-class Turning:
-    """Accumulates the gradient of the evidence over mini-batches until the next rotation of the directions."""
-
-    def __init__(self, post: Posterior, n_all: int) -> None:
-        self.n_all, self.free = n_all, 0 < post.Psi.shape[1] < post.n_items
-        self.reset(post)
-
-    def reset(self, post: Posterior) -> None:
-        self.excess, self.n_users, self.n_labels = np.zeros((post.n_items, post.n_items)), 0, 0
-
-    def add(self, visit: ShardedVisit, post: Posterior) -> bool:
-        """Add the users of a batch; return whether enough labels have been seen for a rotation."""
-        if not self.free:
-            return False
-        self.excess += visit.excess(post)
-        self.n_users, self.n_labels = self.n_users + len(visit.batch.users), self.n_labels + len(visit.batch)
-        return self.n_labels >= TURN_LABELS
-
-    def turn(self, post: Posterior, stats: Statistics, count: int, lengthen: bool) -> FloatArray:
-        """Rotate the directions, and `lengthen` axes whose larger variance the recent batches support.
-
-        `stats` hold the information of some users about the directions. Return the rotation (M, M).
-        """
-        excess = self.n_all / self.n_users * self.excess - shared_excess(post, self.n_all)
-        R = refresh_directions(post, excess, self.n_all, count)
-        scaled = stats.times(self.n_all / max(stats.n_people, 1.0))
-        scaled = replace(scaled, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
-        if lengthen:
-            lengthen_axes(post, scaled)
-        self.reset(post)
-        return R
-
-
-def lengthen_axes(post: Posterior, stats: Statistics) -> None:
-    """Take half a Fisher step of each variance that is too small; steps of its log would be slow near 0."""
-    axes = principal_axes(post, stats)
-    scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
-    least = 1e-4 * float(axes.fisher.max(initial=0.0)) + 1e-300  # labels say nothing about a common constant
-    growth = np.where(axes.fisher > least, 2.0 * (scores - axes.overfit) / np.maximum(axes.fisher, least), 0.0)
-    growth = np.clip(growth, 0.0, axes.values.max() + post.v_t)
-    post.A_M = (axes.vectors * (axes.values + 0.5 * growth)) @ axes.vectors.T
-    post.clear_cache()
-
-
 def both_sides(E: FloatArray, scale: float, W: FloatArray, D: FloatArray) -> FloatArray:
     """S E S with S = scale I + W D W', symmetric."""
     half = scale * E + W @ (D @ (W.T @ E))
@@ -270,9 +224,7 @@ def effective_items(post: Posterior) -> float:
     return max(N - float(np.trace(inverse_of(H)[0])), 1.0)
 
 
-def step_A(
-    post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float, limit: float
-) -> float:
+def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], limit: float) -> float:
     """Natural-gradient step of A_M = L L' to L (I + E) L'; return the largest relative change.
 
     Fisher's information is F[E] = sum_u J_u E J_u / 2 with J_u = L' Psi' D' J D Psi L, inverted by conjugate gradients.
@@ -293,11 +245,11 @@ def step_A(
     E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), scale, CG_STEPS)
     E = 0.5 * (E + E.T)
     proposed, length = L @ E @ L.T, 1.0
-    if rho == 1.0 and "proposed" in memory:  # Barzilai-Borwein: the sites respond, so Fisher steps are too short
+    if "proposed" in memory:  # Barzilai-Borwein: the sites respond, so Fisher steps are too short
         drop = float((memory["step"] * (memory["proposed"] - proposed)).sum())
         square = float((memory["step"] ** 2).sum())
         length = float(np.clip(square / drop if drop > 0 else 1.0, 0.3, 3.0))
-    before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values, limit) @ L.T, post.floor)
+    before, post.A_M = post.A_M, bounded(L @ moved(length * E, axes.values, limit) @ L.T, post.floor)
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # with the step actually taken, after clipping
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
@@ -345,7 +297,7 @@ def sum_products(left: FloatArray, right: FloatArray) -> FloatArray:
 def conjugate_gradients(
     apply: Callable[[FloatArray], FloatArray], b: FloatArray, scale: FloatArray, steps: int
 ) -> FloatArray:
-    """Solve apply(x) = b for symmetric matrices approximately, in a few steps; `scale` is about the diagonal of apply."""
+    """Solve apply(x) = b for symmetric matrices in a few approximate steps; `scale` is about the diagonal of apply."""
     x, r = np.zeros_like(b), b.copy()
     z = r / scale
     p, square = z.copy(), float((r * z).sum())

@@ -108,7 +108,7 @@ class ShardedVisit:
         self.batch, self.executor, self.largest = batch, executor, largest
         self.shards = [Shard.of(part, post) for part in split_batch(batch, post.n_items)]
         self.visits: list[Any] = []  # handles of a Visit and a result for each shard
-        self.refresh, self._excess = (0, 0.0), np.zeros((0, 0))
+        self.refresh = (0, 0.0)
         self.before = Statistics(0.0, 0.0, np.zeros((0, 0)), np.zeros(0))  # H and h of the sites in the batch
 
     def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
@@ -130,7 +130,6 @@ class ShardedVisit:
         found = Statistics.total(self._step(with_marginals, self.executor.share(without_users(post))))
         for name in ("excess", "gradient_tau", "fisher_tau", "gradient_A", "J_users"):
             setattr(stats, name, getattr(found, name))
-        self._excess = found.excess
 
     def log_evidence(self) -> float:
         """Log evidence of the labels of these users, without the part of t."""
@@ -139,10 +138,6 @@ class ShardedVisit:
     def margin_gradient(self, margin: float) -> FloatArray:
         """Gradient of the evidence of the labels in the margin of ties, and the sum of its squares."""
         return np.asarray(sum(self._step(with_margin_gradient, margin)))
-
-    def excess(self, post: Posterior) -> FloatArray:
-        """The sum over users of twice the gradient of the evidence in A, at the q(t) of the marginals."""
-        return self._excess
 
     def _step(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Apply a function to the visit of each shard and return its results; the visits stay where they are."""
