@@ -18,6 +18,7 @@ from .labels import UserBatch
 CHUNK_ENTRIES = 60_000  # largest size of one stack of blocks, which should fit into the CPU cache
 SMALL_BLOCK = 32  # positions are cached for blocks up to this size
 LARGE_BLOCK = 120  # larger blocks are added to the sums one by one
+EVERYONE = slice(None)
 
 
 @dataclass(eq=False)
@@ -32,8 +33,8 @@ class Block:
         """D M D' of each user (B, q, q)."""
         raise NotImplementedError
 
-    def at(self, values: FloatArray) -> FloatArray:
-        """Apply D to values: (N,) -> (B, q), or (N, C) -> (B, q, C)."""
+    def at(self, values: FloatArray, users: IntArray | slice = EVERYONE) -> FloatArray:
+        """Apply D of these users to values: (N,) -> (B, q), or (N, C) -> (B, q, C)."""
         raise NotImplementedError
 
     def information(self, lam: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -45,7 +46,7 @@ class Block:
         raise NotImplementedError
 
     def add_matrix(self, out: FloatArray, values: FloatArray) -> None:
-        """Add D' values D of each user to out (N, N)."""
+        """Add matrices with the symmetric part D' values D of each user, for symmetric values, to out (N, N)."""
         raise NotImplementedError
 
     def add_rows(self, out: FloatArray, values: FloatArray) -> None:
@@ -120,8 +121,8 @@ class LabelBlock(Block):
         out -= da * (a[:, :, None] == b[:, None, :]) + db * (b[:, :, None] == a[:, None, :])
         return np.asarray(out)
 
-    def at(self, values: FloatArray) -> FloatArray:
-        return np.asarray(values[self.a] - values[self.b])
+    def at(self, values: FloatArray, users: IntArray | slice = EVERYONE) -> FloatArray:
+        return np.asarray(values[self.a[users]] - values[self.b[users]])
 
     def information(self, lam: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         return lam[self.rows], eta[self.rows]
@@ -139,13 +140,11 @@ class LabelBlock(Block):
         if values.size * 4 < N * N:
             np.add.at(flat, aa.ravel(), w)
             np.add.at(flat, bb.ravel(), w)
-            np.subtract.at(flat, ab.ravel(), w)
-            np.subtract.at(flat, ab.transpose(0, 2, 1).ravel(), w)  # (b, a) of symmetric values
+            np.subtract.at(flat, ab.ravel(), 2.0 * w)  # and (b, a), when the sum is made symmetric
         else:
             flat += np.bincount(aa.ravel(), w, N * N)
             flat += np.bincount(bb.ravel(), w, N * N)
-            off = np.bincount(ab.ravel(), w, N * N).reshape(N, N)
-            out -= off + off.T
+            flat -= np.bincount(ab.ravel(), 2.0 * w, N * N)
 
     def _add_large(self, out: FloatArray, values: FloatArray) -> None:
         for a, b, each in zip(self.a, self.b, values, strict=True):
@@ -195,9 +194,9 @@ class ItemBlock(Block):
             return out
         return np.where(both, M[self.items[:, :, None], self.items[:, None, :]], 0.0)
 
-    def at(self, values: FloatArray) -> FloatArray:
-        out = values[self.items]
-        out[~self.real] = 0.0
+    def at(self, values: FloatArray, users: IntArray | slice = EVERYONE) -> FloatArray:
+        out = values[self.items[users]]
+        out[~self.real[users]] = 0.0
         return np.asarray(out)
 
     def information(self, lam: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:

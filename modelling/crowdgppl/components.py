@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -19,7 +19,6 @@ from .arrays import FloatArray
 from .blocks import padded_size
 from .item_prior import inverse_of
 from .posterior import Posterior
-from .shards import ShardedVisit
 from .users import Statistics, Visit, times_vector
 
 NULL_SAMPLES, NULL_ENTRIES = (8, 96), 250_000  # samples of scores without components: fewest, most, and total size
@@ -27,6 +26,7 @@ NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the nul
 MAX_AXIS_TURN = 0.3  # largest rotation of an axis of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
+SMALL_AXIS = 0.05  # axes below this share of the largest count less for convergence
 SAME_VARIANCE = 1e-2  # eigenvalues with a smaller relative difference are treated as equal
 MAX_SPREAD = 0.35  # upper limit of the spread, as a share of the variance along the axes
 MIN_VARIANCE, MAX_VARIANCE = 1e-8, 1e6  # limits of the variance of tastes along a direction
@@ -35,7 +35,6 @@ DOUBT = 1.5  # added to the correction where the scores show no component
 OVERFIT_MARGIN = 0.9  # factor of the theoretical overfit, which takes all items as equally well known
 CLEAR = 0.5  # a component counts if its expected squared cosine with the true direction exceeds this
 DIRECTION_STEP, MAX_TURN = 6.0, 0.4  # factor of the gradient step; its largest norm, relative to the norm of A
-TURN_LABELS = 100_000  # labels between two rotations of the directions in mini-batches, at most one epoch
 SMALL_PROBLEM = 200  # up to this many items a full eigendecomposition is faster than a partial one
 
 
@@ -121,15 +120,16 @@ def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None
     """The part of the excess that all users share, which belongs to t; with `Psi`, in the directions Psi.
 
     Without the prior of t the scores of all users would sum to 0 (residual maximum likelihood). Their sum is h - H t,
-    with covariance H - H S_t H if t has its prior. The scales may have moved since t was solved, so C is not used.
+    with covariance H - H S_t H if t has its prior.
     """
     if not post.consensus:
         return np.zeros((post.n_items, post.n_items) if Psi is None else (Psi.shape[1], Psi.shape[1]))
-    total, HX, XHX = post.h - post.H @ post.t, post.H, post.H
-    if Psi is not None:
-        HX = post.H @ Psi
-        total, XHX = total @ Psi, Psi.T @ HX
-    expected = XHX - HX.T @ (post.S_t @ HX)
+    total = post.h - post.H @ post.t
+    if Psi is None:
+        expected = post.score_covariance()
+    else:
+        H_Psi = post.H @ Psi
+        total, expected = total @ Psi, Psi.T @ H_Psi - H_Psi.T @ (post.S_t @ H_Psi)
     return np.asarray((np.outer(total, total) - expected) / max(n_users, 1.0))
 
 
@@ -157,47 +157,6 @@ def refresh_directions(post: Posterior, excess: FloatArray, n_users: float, coun
     )  # the rotation preserves the variance
     post.clear_cache()
     return np.asarray(turned)
-
-
-class Turning:
-    """Accumulates the gradient of the evidence over mini-batches until the next rotation of the directions."""
-
-    def __init__(self, post: Posterior, n_all: int) -> None:
-        self.n_all, self.free = n_all, 0 < post.Psi.shape[1] < post.n_items
-        self.reset(post)
-
-    def reset(self, post: Posterior) -> None:
-        self.excess, self.n_users, self.n_labels = np.zeros((post.n_items, post.n_items)), 0, 0
-
-    def add(self, visit: ShardedVisit, post: Posterior) -> bool:
-        """Add the users of a batch; return whether enough labels have been seen for a rotation."""
-        if not self.free:
-            return False
-        self.excess += visit.excess(post)
-        self.n_users, self.n_labels = self.n_users + len(visit.batch.users), self.n_labels + len(visit.batch)
-        return self.n_labels >= TURN_LABELS
-
-    def turn(self, post: Posterior, stats: Statistics, count: int) -> None:
-        """Rotate the directions, and lengthen the axes whose larger variance the recent batches support.
-
-        `stats` are those of the last batch, scaled to all users.
-        """
-        excess = self.n_all / self.n_users * self.excess - shared_excess(post, self.n_all)
-        R = refresh_directions(post, excess, self.n_all, count)
-        stats = replace(stats, gradient_A=post.Psi.T @ excess @ post.Psi, J_users=R @ stats.J_users @ R.T)
-        lengthen_axes(post, stats)
-        self.reset(post)
-
-
-def lengthen_axes(post: Posterior, stats: Statistics) -> None:
-    """Take half a Fisher step of each variance that is too small; steps of its log would be slow near 0."""
-    axes = principal_axes(post, stats)
-    scores = 0.5 * np.einsum("mc,mn,nc->c", axes.vectors, stats.gradient_A, axes.vectors)
-    least = 1e-4 * float(axes.fisher.max(initial=0.0)) + 1e-300  # labels say nothing about a common constant
-    growth = np.where(axes.fisher > least, 2.0 * (scores - axes.overfit) / np.maximum(axes.fisher, least), 0.0)
-    growth = np.clip(growth, 0.0, axes.values.max() + post.v_t)
-    post.A_M = (axes.vectors * (axes.values + 0.5 * growth)) @ axes.vectors.T
-    post.clear_cache()
 
 
 def both_sides(E: FloatArray, scale: float, W: FloatArray, D: FloatArray) -> FloatArray:
@@ -265,9 +224,7 @@ def effective_items(post: Posterior) -> float:
     return max(N - float(np.trace(inverse_of(H)[0])), 1.0)
 
 
-def step_A(
-    post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], rho: float, limit: float
-) -> float:
+def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], limit: float) -> float:
     """Natural-gradient step of A_M = L L' to L (I + E) L'; return the largest relative change.
 
     Fisher's information is F[E] = sum_u J_u E J_u / 2 with J_u = L' Psi' D' J D Psi L, inverted by conjugate gradients.
@@ -277,23 +234,27 @@ def step_A(
     gradient = 0.5 * (L.T @ stats.gradient_A @ L) - np.diag(overfit)
     J = L.T @ stats.J_users @ L  # (sampled users, M, M)
     fisher_scale = stats.n_users / max(len(J), 1)
-    ridge = 0.5 * np.sqrt(np.outer(overfit, overfit)) + MIN_CURVATURE
+    # A rotation towards a small axis does not change the overfit, and must not become slow.
+    ridge = MIN_CURVATURE / turns_of(axes.values) + 0.5 * np.diag(overfit)
+    own = np.diagonal(J, axis1=1, axis2=2)
 
     def fisher(E: FloatArray) -> FloatArray:
         return np.asarray(0.5 * fisher_scale * sum_products(J @ E, J) + ridge * E)
 
-    E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), CG_STEPS)
+    scale = 0.5 * fisher_scale * (own.T @ own) + ridge
+    E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), scale, CG_STEPS)
     E = 0.5 * (E + E.T)
     proposed, length = L @ E @ L.T, 1.0
-    if rho == 1.0 and "proposed" in memory:  # Barzilai-Borwein: the sites respond, so Fisher steps are too short
+    if "proposed" in memory:  # Barzilai-Borwein: the sites respond, so Fisher steps are too short
         drop = float((memory["step"] * (memory["proposed"] - proposed)).sum())
         square = float((memory["step"] ** 2).sum())
         length = float(np.clip(square / drop if drop > 0 else 1.0, 0.3, 3.0))
-    before, post.A_M = post.A_M, bounded(L @ moved(rho * length * E, axes.values, limit) @ L.T, post.floor)
+    before, post.A_M = post.A_M, bounded(L @ moved(length * E, axes.values, limit) @ L.T, post.floor)
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # with the step actually taken, after clipping
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
-    return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
+    size = np.maximum(axes.values, SMALL_AXIS * axes.values.max())
+    return float(np.abs(change / np.maximum.outer(size, size)).max())
 
 
 def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
@@ -301,11 +262,16 @@ def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:
 
     The exponential of E would lengthen an axis that rotates towards a direction of little variance.
     """
-    root = np.sqrt(values)
-    turn = min(MAX_AXIS_TURN, limit) * np.maximum.outer(root, root) / np.minimum.outer(root, root)
+    turn = min(MAX_AXIS_TURN, limit) * turns_of(values)
     out = np.clip(E, -turn, turn)
     np.fill_diagonal(out, np.exp(np.clip(np.diagonal(E), -limit, limit)))
     return np.asarray(out)
+
+
+def turns_of(values: FloatArray) -> FloatArray:
+    """The entries of E that turn one axis by as much as the angle 1: ratios of the lengths of axes (M, M)."""
+    root = np.sqrt(values)
+    return np.asarray(np.maximum.outer(root, root) / np.minimum.outer(root, root))
 
 
 def add_spread(post: Posterior, spread: float) -> None:
@@ -328,10 +294,13 @@ def sum_products(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(left.transpose(1, 0, 2).reshape(M, U * M) @ right.reshape(U * M, M))
 
 
-def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray, steps: int) -> FloatArray:
-    """Solve apply(x) = b for symmetric matrices approximately, in a few steps."""
+def conjugate_gradients(
+    apply: Callable[[FloatArray], FloatArray], b: FloatArray, scale: FloatArray, steps: int
+) -> FloatArray:
+    """Solve apply(x) = b for symmetric matrices in a few approximate steps; `scale` is about the diagonal of apply."""
     x, r = np.zeros_like(b), b.copy()
-    p, square = r.copy(), float((r * r).sum())
+    z = r / scale
+    p, square = z.copy(), float((r * z).sum())
     first = square
     for _ in range(steps):
         if square <= 1e-4 * first or square == 0.0:
@@ -340,8 +309,9 @@ def conjugate_gradients(apply: Callable[[FloatArray], FloatArray], b: FloatArray
         step = square / float((p * Ap).sum())
         x += step * p
         r -= step * Ap
-        new = float((r * r).sum())
-        p, square = r + new / square * p, new
+        z = r / scale
+        new = float((r * z).sum())
+        p, square = z + new / square * p, new
     return x
 
 

@@ -29,7 +29,7 @@ SMALL_SHARE = 0.05  # while tau is below this share of all variance, its steps c
 RIDGE = 0.05  # added to every Fisher information
 LONGEST = 3.0  # largest factor of a Fisher step
 MAX_STEP = 1.5  # largest change of a log scale in one iteration
-MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is learned, so that the axes can adapt
+MAX_STEP_WITH_AXES = 0.3  # the same for log tau once A is learned, so that the axes can adapt, unless tau is small
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Secant:
 
     memory: dict[str, tuple[FloatArray, FloatArray, float]] = field(default_factory=dict)
 
-    def step(self, name: str, scoring: FloatArray, rho: float, limit: float = MAX_STEP) -> FloatArray:
-        """Return the step to take, given the step `scoring` of Fisher scoring."""
+    def step(self, name: str, scoring: FloatArray, limit: float = MAX_STEP, rho: float = 1.0) -> FloatArray:
+        """Return the step to take, given the step `scoring` of Fisher scoring; with rho below 1 this share of it."""
         if rho < 1.0:
             return np.clip(rho * scoring, -limit, limit)
         length = 1.5
@@ -59,7 +59,7 @@ class Secant:
 
 
 def step_scales(
-    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool, limit: float
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, shares: bool, limit: float
 ) -> float:
     """Step the scales of tastes and of the consensus by at most `limit`; return the largest change of a log scale.
 
@@ -67,9 +67,9 @@ def step_scales(
     """
     steps = [0.0]
     if post.personal:
-        steps.append(step_tastes(post, stats, axes, secant, rho, shares, limit))
+        steps.append(step_tastes(post, stats, axes, secant, shares, limit))
     if post.consensus:
-        steps.append(step_consensus(post, secant, rho, shares, limit))
+        steps.append(step_consensus(post, secant, shares, limit))
     return max(steps)
 
 
@@ -95,7 +95,7 @@ def moved_share(share: float, step: float) -> float:
 
 
 def step_tastes(
-    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, rho: float, shares: bool, limit: float
+    post: Posterior, stats: Statistics, axes: Axes | None, secant: Secant, shares: bool, limit: float
 ) -> float:
     """Step log tau, the variance of tastes outside the axes of A; without axes, also step the share of the features.
 
@@ -124,15 +124,16 @@ def step_tastes(
     add_share_prior(gradient, fisher, share)
     if not shares:
         gradient, fisher = gradient[:1], fisher[:1, :1]
-    limit = limit if axes is None else min(limit, MAX_STEP_WITH_AXES)
-    step = secant.step("tastes", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
+    counts = min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
+    limit = limit if axes is None else min(limit, MAX_STEP_WITH_AXES / counts)
+    step = secant.step("tastes", linalg.solve(fisher, gradient, assume_a="pos"), limit)
     post.tau = float(max(post.tau * np.exp(step[0]), MIN_TAU))
     if len(step) == 2:
         post.taste_prior = post.taste_prior.with_share(moved_share(share, step[1]))
     if axes is not None:
         post.A_M = (axes.vectors * (post.floor + excess)) @ axes.vectors.T
     post.clear_cache()
-    return float(np.abs(step).max()) * min(1.0, post.tau / (SMALL_SHARE * (total + post.v_t)))
+    return float(np.abs(step).max()) * counts
 
 
 def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
@@ -143,9 +144,10 @@ def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
     """
     F, v, share = post.prior.K_features, post.v_t, post.prior.share
     c = post.times_C_inverse(post.t)
-    W = post.times_C_inverse(np.eye(post.n_items) - post.times_C_inverse(post.S_t).T)
     if F is None:
-        return 0.5 * v * np.array([c @ c - np.trace(W)]), 0.5 * v**2 * np.array([[float((W * W.T).sum())]])
+        trace, square = traces_of_W(post)
+        return 0.5 * v * np.array([c @ c - trace]), 0.5 * v**2 * np.array([[square]])
+    W = post.times_C_inverse(np.eye(post.n_items) - post.times_C_inverse(post.S_t).T)
     WF = W @ F
     parts = v * np.array([share, 1.0 - share])
     gradient = 0.5 * parts * np.array([c @ F @ c - np.trace(WF), c @ c - np.trace(W)])
@@ -154,7 +156,18 @@ def consensus_gradient(post: Posterior) -> tuple[FloatArray, FloatArray]:
     return scale_and_share(gradient, 0.5 * np.outer(parts, parts) * fisher, share)
 
 
-def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool, limit: float = MAX_STEP) -> float:
+def traces_of_W(post: Posterior) -> tuple[float, float]:
+    """tr W and tr(W W) where K = I, without a product of two (N, N) matrices."""
+    S, N = post.S_t, post.n_items
+    v, U, Z = post.score_axes()
+    of_S = float(np.trace(S))
+    inner, cross = Z @ (U.T @ U), Z @ (U.T @ (U - S @ U / v)) / v
+    trace = N / v - of_S / v**2 + float(np.trace(inner))
+    square = N / v**2 - 2.0 * of_S / v**3 + float(np.vdot(S, S)) / v**4
+    return trace, square + 2.0 * float(np.trace(cross)) + float((inner * inner.T).sum())
+
+
+def step_consensus(post: Posterior, secant: Secant, shares: bool, limit: float = MAX_STEP, rho: float = 1.0) -> float:
     """Step log v_t and, if `shares`, the share of the features in K; return the largest change."""
     gradient, fisher = consensus_gradient(post)
     v, share = post.v_t, post.prior.share
@@ -167,30 +180,11 @@ def step_consensus(post: Posterior, secant: Secant, rho: float, shares: bool, li
     add_share_prior(gradient, fisher, share)
     if not shares:
         gradient, fisher = gradient[:1], fisher[:1, :1]
-    step = secant.step("consensus", linalg.solve(fisher, gradient, assume_a="pos"), rho, limit)
+    step = secant.step("consensus", linalg.solve(fisher, gradient, assume_a="pos"), limit, rho)
     post.v_t = float(np.clip(v * np.exp(step[0]), 1e-6, 1e6))
     if len(step) == 2:
         post.prior = post.prior.with_share(moved_share(share, step[1]))
     return float(np.abs(step).max())
-
-
-class IterateAverage:
-    """The average of A and the scales over stochastic steps (Polyak and Juditsky 1992), which reduces their noise."""
-
-    def __init__(self) -> None:
-        self.n, self.A_M, self.logs = 0, np.zeros((0, 0)), np.zeros(2)
-
-    def add(self, post: Posterior) -> None:
-        self.A_M = self.A_M + post.A_M if self.n else post.A_M
-        self.n += 1
-        self.logs = self.logs + np.log([max(post.tau, MIN_TAU), post.v_t])
-
-    def assign(self, post: Posterior) -> None:
-        """Replace A and the scales by their averages."""
-        tau, v_t = np.exp(self.logs / self.n)
-        post.A_M = np.asarray(self.A_M / self.n)
-        post.tau, post.v_t = float(tau) if post.personal else 0.0, float(v_t)
-        post.clear_cache()
 
 
 def scale_information(visit: Visit) -> float:

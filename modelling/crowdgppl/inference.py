@@ -15,7 +15,6 @@ import numpy.typing as npt
 from .arrays import FloatArray, IntArray
 from .components import (
     Axes,
-    Turning,
     add_spread,
     choose_directions,
     principal_axes,
@@ -27,7 +26,6 @@ from .components import (
 from .hyperparameters import (
     MAX_STEP,
     MIN_TAU,
-    IterateAverage,
     Secant,
     scale_information,
     set_scale_sd,
@@ -41,7 +39,7 @@ from .likelihood import cavity, matched_site
 from .posterior import Posterior
 from .reliability import learn_sharpness, update_sharpness
 from .shards import Executor, LocalExecutor, Shard, ShardedVisit, without_users
-from .users import FIRST_PRECISION, Statistics, Visit
+from .users import FIRST_PRECISION, SAMPLED_USERS, Statistics, Visit
 
 MIN_USERS = 3  # with fewer users no components are fitted
 REFRESHES, REFRESHES_OF_MANY_ITEMS = 6, 3  # number of rotations of the directions
@@ -52,11 +50,9 @@ SAMPLE_DOUBT = 0.1  # times the variance of tastes: raises tau before mini-batch
 EPOCHS = 5  # passes over all users in mini-batches
 EPOCH_CHANGE = 0.05  # converged: t moves less than this many posterior sds (rms) in an epoch,
 EPOCH_GROWTH = 0.05  # and the log of the variance of tastes changes less than this
-SAMPLED_USERS_OF_BATCH = 40  # users per batch of the last epoch whose information about the axes is stored
 REPLAY_USERS, REPLAY_LABELS = 20, 4_000  # most random users that an update visits, and most labels of them
 REFIT_ITEMS, REFIT_LABELS = 200, 20_000  # an update that visits all users of a study this small continues its fit
 REFIT_ITERATIONS, MOVE_PER_GROWTH = 6, 2.5  # of such an update: iterations, largest change of a log scale per growth
-STOCHASTIC_LENGTH = 2.0  # factor of Fisher steps of A and the scales, which are too short because the sites respond
 UPDATE_STEPS = 4
 RELIABILITY_ROUNDS = 1  # refits with the learned reliability; more do not improve the consensus
 SETTLING_STEPS = 3  # updates of the sites at the end of a fit
@@ -106,7 +102,7 @@ class Inference:
         self.max_iterations = options.max_iterations  # for progress reports
         self.axes: Axes | None = None  # at the last step
         self.max_step = MAX_STEP  # largest change of a log scale in an iteration
-        self.stats: Statistics | None = None  # sums over users at the last step
+        self.stats = Statistics(0.0, 0.0, post.H, post.h)  # sums over users at the last step
         self.restart()
 
     def restart(self) -> None:
@@ -159,9 +155,7 @@ class Inference:
                 self.restart()
                 since = FULL_STEP_ITERATIONS
             elif 0 < post.Psi.shape[1] < post.n_items and refreshes < allowed and since >= FULL_STEP_ITERATIONS + 2:
-                excess = visit.excess(post) - shared_excess(post, len(users))
-                refresh_directions(post, excess, len(visit.groups.users), refreshes)
-                self.memory.clear()
+                self.turn_directions(self.stats, refreshes)
                 since, refreshes = FULL_STEP_ITERATIONS, refreshes + 1
             elif settled and since >= 5 and (post.Psi.shape[1] or not free):
                 trace.converged = True
@@ -169,50 +163,64 @@ class Inference:
         self.finish(visit, scale)
 
     def fit_in_batches(self, users: IntArray, n_seen: int) -> None:
-        """Epochs of stochastic natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them."""
+        """Epochs of natural-gradient steps over mini-batches of users, after a fit to `n_seen` of them.
+
+        From the second epoch on a batch replaces its own part of H and h. A and the scales take one step per epoch, by
+        the sums over its batches: steps by single batches would turn the axes of A at random, which shortens them.
+        """
         post, options = self.post, self.options
         self.trace.converged = False
         post.raise_floor(SAMPLE_DOUBT * post.taste_variance)
         batches = self.batches(users)
         self.max_iterations = self.trace.n_iter + EPOCHS * len(batches)
         i = int(n_seen * len(batches) / len(users))
-        turning = Turning(post, len(users))
+        self.restart()
         for epoch in range(EPOCHS):
-            t, tastes, average, J_users = post.t, post.taste_variance, IterateAverage(), list[FloatArray]()
+            t, tastes = post.t, post.taste_variance
+            total = Statistics(0.0, 0.0, np.zeros_like(post.H), np.zeros_like(post.h))
             for k in self.rng.permutation(len(batches)):
-                visit = ShardedVisit(self.store.load(batches[k]), post, options.executor, LARGEST_BLOCK)
+                batch = self.store.load(batches[k])
+                known = epoch > 0 and not batch.new_labels().any()
+                visit = ShardedVisit(batch, post, options.executor, LARGEST_BLOCK)
                 visit.refresh_sites(post, options.local_steps, options.damping)
-                rho, scale = (i + options.delay) ** -options.forgetting_rate, len(users) / len(batches[k])
-                stats = self.step_t(visit, rho, scale).times(scale)
-                self.step_tastes(stats, min(1.0, STOCHASTIC_LENGTH * rho))
+                rho = (i + options.delay) ** -options.forgetting_rate
+                stats = self.step_t(visit, rho, len(users) / len(batches[k]), known)
+                total = total.plus(stats, -(-SAMPLED_USERS // len(batches)))
                 step_margin(post, visit, rho)
                 self.store.save_sites(visit.batch)
-                if turning.add(visit, post) and epoch < EPOCHS - 1:
-                    turning.turn(post, stats, epoch)
-                    average, J_users = IterateAverage(), []
-                average.add(post)
-                J_users.append(stats.J_users[:: 1 + len(stats.J_users) // SAMPLED_USERS_OF_BATCH])
                 i += 1
                 self.report(1.0)
+            post.H, post.h = total.H, total.h
+            self.solve_t()
+            self.step_tastes(total)
             change = rms((post.t - t) / np.sqrt(np.maximum(np.diagonal(post.S_t), 1e-12)))
             self.report(change)
             growth = abs(np.log(max(post.taste_variance, MIN_TAU) / max(tastes, MIN_TAU)))
             self.trace.converged = bool(change < EPOCH_CHANGE and growth < EPOCH_GROWTH)
             if self.trace.converged or epoch == EPOCHS - 1:
-                average.assign(post)
-                if post.Psi.shape[1]:
-                    self.axes = principal_axes(post, replace(stats, J_users=np.concatenate(J_users)))
                 break
-            if turning.n_users:
-                turning.turn(post, stats, epoch)
+            if 0 < post.Psi.shape[1] < post.n_items:
+                self.turn_directions(total, epoch)
 
-    def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float) -> Statistics:
-        """Natural-gradient step of q(t); return the statistics of the visit given it."""
+    def turn_directions(self, stats: Statistics, count: int) -> None:
+        """Rotate the directions Psi towards the gradient of the evidence."""
+        excess = stats.excess - shared_excess(self.post, stats.n_people)
+        R = refresh_directions(self.post, excess, stats.n_users, count)
+        self.memory = {name: R @ M @ R.T for name, M in self.memory.items()}
+
+    def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float, known: bool = False) -> Statistics:
+        """Natural-gradient step of q(t); return the statistics of the visit given it.
+
+        If the users of a batch are `known`, H and h hold their part, which is replaced.
+        """
         post, trace = self.post, self.trace
         stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
-        post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
-        post.h = (1.0 - rho) * post.h + rho * scale * stats.h
-        post.solve_t()
+        if known:
+            post.H, post.h = post.H + stats.H - visit.before.H, post.h + stats.h - visit.before.h
+        else:
+            post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic
+            post.h = (1.0 - rho) * post.h + rho * scale * stats.h
+        self.solve_t()
         visit.find_marginals(post, stats)
         if trace.n_iter % EVIDENCE_EVERY == 0:
             self.record_evidence(visit, scale)
@@ -223,29 +231,29 @@ class Inference:
         """Append the log evidence of all labels, estimated from the users of a visit."""
         self.trace.evidence.append(scale * visit.log_evidence() + self.post.log_evidence_t())
 
-    def step_tastes(self, stats: Statistics, length: float) -> float:
+    def step_tastes(self, stats: Statistics) -> float:
         """Natural-gradient step of A and the scales, given statistics of all users; return the largest change."""
         post = self.post
         axes = None
         if post.Psi.shape[1]:
             stats.gradient_A -= shared_excess(post, stats.n_people, post.Psi)
             axes = principal_axes(post, stats)
-        shares = self.options.learn_share and length == 1.0 and (self.trace.n_iter % 3 == 0 or axes is None)
-        step = step_scales(post, stats, axes, self.secant, length, shares, self.max_step)
+        shares = self.options.learn_share and (self.trace.n_iter % 3 == 0 or axes is None)
+        step = step_scales(post, stats, axes, self.secant, shares, self.max_step)
         if axes is not None:
             self.axes = principal_axes(post, stats)
-            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, length, self.max_step))
+            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, self.max_step))
         return step
 
     def step(self, visit: Visit, damping: float | None = None) -> float:
         """One iteration over all users in one batch; return the largest relative step of a scale."""
         post, step = self.post, 1.0
-        stats = self.step_t(visit, rho=1.0, scale=1.0)
+        stats = self.stats = self.step_t(visit, rho=1.0, scale=1.0)
         before = visit.prior_variance
         if not len(before):
             before = post.prior_variance(visit.batch.a, visit.batch.b)
         if self.trace.n_iter > 1:
-            step = self.step_tastes(stats, 1.0)
+            step = self.step_tastes(stats)
             step_margin(post, visit, 1.0)
         visit.prior_variance = post.prior_variance(visit.batch.a, visit.batch.b)
         ratio = visit.prior_variance / np.maximum(before, 1e-12)
@@ -367,7 +375,7 @@ class Inference:
             stats = visit.integrate_users(post)
             post.H, post.h = base_H + stats.H, base_h + stats.h
             if last and rho and post.consensus:
-                step_consensus(post, self.secant, rho, shares=False)
+                step_consensus(post, self.secant, shares=False, rho=rho)
             self.solve_t()
             if not last:
                 visit.find_marginals(post)
@@ -421,8 +429,7 @@ class Inference:
             for i in range(REFIT_ITERATIONS):
                 self.step(visit)
                 if i == 0 and post.Psi.shape[1] < post.n_items:
-                    excess = visit.excess(post) - shared_excess(post, len(users))
-                    refresh_directions(post, excess, len(visit.groups.users), REFRESHES)
+                    self.turn_directions(self.stats, REFRESHES)
             trace.converged = True
             self.finish(visit, 1.0)
         if reliability:

@@ -56,6 +56,7 @@ class Posterior:
     log_det_t: float = 0.0
     scale_sd: float = 0.0  # sd of the log of the common scale of all utilities
     _A: FloatArray | None = None
+    _C_inverse: tuple[float, FloatArray, FloatArray] = (1.0, no_matrix(), no_matrix())  # v_t, Q and E when t was solved
 
     @classmethod
     def start(cls, prior: ItemPrior, n_users: int, consensus: bool = True, personal: bool = True) -> Posterior:
@@ -141,11 +142,29 @@ class Posterior:
             self.t, self.S_t, self.log_det_t = np.zeros(self.n_items), np.zeros((self.n_items, self.n_items)), 0.0
             return
         precision = add_scaled(self.H.copy(), self.prior.K_inverse, 1.0 / self.v_t)
+        Q, E = self.Psi, self.A_M
         if self.Psi.shape[1]:
             Q, E, _ = self.along_axes()
             precision -= Q @ E @ Q.T
         self.S_t, self.log_det_t = inverse_of(precision)
         self.t = self.S_t @ self.h
+        self._C_inverse = self.v_t, Q, E
+
+    def score_covariance(self) -> FloatArray:
+        """Covariance of h - H t: H - H S_t H = C^-1 - C^-1 S_t C^-1, at the scales with which t was solved."""
+        if self.prior.K.ndim == 2:
+            return np.asarray(self.H - self.H.T @ (self.S_t @ self.H))
+        v, U, Z = self.score_axes()
+        out = add_scaled(self.S_t * (-1.0 / v**2), self.prior.K_inverse, 1.0 / v)
+        out += (U @ Z) @ U.T
+        return out
+
+    def score_axes(self) -> tuple[float, FloatArray, FloatArray]:
+        """v, U and Z with `score_covariance` = I / v - S_t / v^2 + U Z U', where K = I."""
+        v, Q, E = self._C_inverse
+        T = self.S_t @ Q
+        Z = np.block([[-E - E @ (Q.T @ T) @ E, E / v], [E / v, np.zeros_like(E)]])
+        return v, np.hstack((Q, T)), Z
 
     def along_axes(self) -> tuple[FloatArray, FloatArray, float]:
         """Q = K^-1 Psi and E (M, M) with C^-1 = K^-1 / v_t - Q E Q', and log |C| - log |v_t K| (Woodbury)."""

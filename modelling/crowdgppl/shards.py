@@ -108,7 +108,8 @@ class ShardedVisit:
         self.batch, self.executor, self.largest = batch, executor, largest
         self.shards = [Shard.of(part, post) for part in split_batch(batch, post.n_items)]
         self.visits: list[Any] = []  # handles of a Visit and a result for each shard
-        self.refresh, self._excess = (0, 0.0), np.zeros((0, 0))
+        self.refresh = (0, 0.0)
+        self.before = Statistics(0.0, 0.0, np.zeros((0, 0)), np.zeros(0))  # H and h of the sites in the batch
 
     def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
         """Update the sites a few times at the current q(t), before the users are integrated out."""
@@ -119,16 +120,15 @@ class ShardedVisit:
         self.visits, sampled = self.shards, -(-SAMPLED_USERS // len(self.shards))
         shared = self.executor.share(without_users(post))
         parts = self._step(integrated, shared, self.largest, sampled, *self.refresh)
-        self.batch.lam = np.concatenate([lam for _, lam, _ in parts])
-        self.batch.eta = np.concatenate([eta for _, _, eta in parts])
-        return Statistics.total([stats for stats, _, _ in parts])
+        self.batch.lam = np.concatenate([lam for _, _, lam, _ in parts])
+        self.batch.eta = np.concatenate([eta for _, _, _, eta in parts])
+        self.before = Statistics.total([before for before, _, _, _ in parts])
+        return Statistics.total([stats for _, stats, _, _ in parts])
 
     def find_marginals(self, post: Posterior, stats: Statistics) -> None:
         """Moments of z of every label given q(t); add the gradients of the evidence to stats."""
-        free = 0 < post.Psi.shape[1] < post.n_items
-        parts = self._step(with_marginals, self.executor.share(without_users(post)), free)
-        self._excess, found = np.asarray(sum(excess for _, excess in parts)), Statistics.total([s for s, _ in parts])
-        for name in ("gradient_tau", "fisher_tau", "gradient_A", "J_users"):
+        found = Statistics.total(self._step(with_marginals, self.executor.share(without_users(post))))
+        for name in ("excess", "gradient_tau", "fisher_tau", "gradient_A", "J_users"):
             setattr(stats, name, getattr(found, name))
 
     def log_evidence(self) -> float:
@@ -138,10 +138,6 @@ class ShardedVisit:
     def margin_gradient(self, margin: float) -> FloatArray:
         """Gradient of the evidence of the labels in the margin of ties, and the sum of its squares."""
         return np.asarray(sum(self._step(with_margin_gradient, margin)))
-
-    def excess(self, post: Posterior) -> FloatArray:
-        """The sum over users of twice the gradient of the evidence in A, at the q(t) of the marginals."""
-        return self._excess
 
     def _step(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Apply a function to the visit of each shard and return its results; the visits stay where they are."""
@@ -158,16 +154,16 @@ def result_of(step: tuple[Visit, Any]) -> Any:
 
 def integrated(
     shard: Shard, post: Posterior, largest: int | None, sampled: int, steps: int, damping: float
-) -> tuple[Visit, tuple[Statistics, FloatArray, FloatArray]]:
+) -> tuple[Visit, tuple[Statistics, Statistics, FloatArray, FloatArray]]:
     visit = shard.visit(post, largest, sampled)
-    visit.refresh_sites(post, steps, damping)
-    return visit, (visit.integrate_users(post), visit.batch.lam, visit.batch.eta)
+    before = visit.refresh_sites(post, steps, damping)
+    return visit, (before, visit.integrate_users(post), visit.batch.lam, visit.batch.eta)
 
 
-def with_marginals(step: tuple[Visit, Any], post: Posterior, free: bool) -> tuple[Visit, tuple[Statistics, FloatArray]]:
+def with_marginals(step: tuple[Visit, Any], post: Posterior) -> tuple[Visit, Statistics]:
     visit, stats = step[0], Statistics(0.0, 0.0, np.zeros((0, 0)), np.zeros(0))
     visit.find_marginals(post, stats)
-    return visit, (stats, visit.excess(post) if free else np.zeros((0, 0)))
+    return visit, stats
 
 
 def with_log_evidence(step: tuple[Visit, Any]) -> tuple[Visit, float]:

@@ -25,7 +25,7 @@ from .likelihood import MIN_VARIANCE, cavity, log_site_integral, margin_gradient
 from .posterior import Posterior
 
 SAMPLED_USERS = 400  # users whose information about the directions is stored: enough to estimate its mean
-SUMS = ("n_users", "n_people", "H", "h", "gradient_tau", "fisher_tau", "gradient_A")  # sums in Statistics
+SUMS = ("n_users", "n_people", "H", "h", "excess", "gradient_tau", "fisher_tau", "gradient_A")  # sums in Statistics
 FIRST_PRECISION = 0.3  # precision of a new site, about that of a label with z near 0
 
 
@@ -37,6 +37,7 @@ class UserSolution:
     G: FloatArray  # (B, q, q)
     R_t: FloatArray  # R transposed
     J: FloatArray
+    W: FloatArray  # (B, q) diagonal of the precision of the sites, or the matrix (B, q, q)
     r: FloatArray  # (B, q) shift of the sites
     h: FloatArray  # (B, q)
 
@@ -49,14 +50,21 @@ class Statistics:
     n_people: float  # n_users before users were split
     H: FloatArray  # (N, N) sum of D' J D
     h: FloatArray  # (N,) sum of D' h
+    excess: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (N, N) 2 d log Z / dA
     gradient_tau: FloatArray = field(default_factory=lambda: np.zeros(0))  # (k,) tr(K_i d log Z / dA), see `kernels`
     fisher_tau: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (k, k)
-    gradient_A: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (M, M) 2 d log Z / dA in directions Psi
+    gradient_A: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (M, M) Psi' excess Psi
     J_users: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # (sampled users, M, M) Psi' D' J D Psi
 
     def times(self, scale: float) -> Statistics:
         """Estimate the sums over `scale` times as many users."""
         return replace(self, **{name: scale * getattr(self, name) for name in SUMS})
+
+    def plus(self, other: Statistics, sampled: int) -> Statistics:
+        """The sums over the users of both, with the information of about `sampled` users of the other."""
+        found = {name: getattr(other, name) + (getattr(self, name) if self.n_users else 0.0) for name in SUMS}
+        some = other.J_users[:: max(1, len(other.J_users) // sampled)]
+        return Statistics(**found, J_users=np.concatenate((self.J_users, some)) if len(self.J_users) else some)
 
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
@@ -72,9 +80,11 @@ class Visit:
         self, batch: UserBatch, post: Posterior, largest: int | None = None, sampled: int = SAMPLED_USERS
     ) -> None:
         """Prepare a visit; to save time, blocks larger than `largest` are split as if they were several users."""
-        self.batch, self.sampled = batch, sampled
+        self.batch = batch
         self.groups = batch.split_into(1 if not post.personal else largest, post.n_items)
         self.blocks = blocks_of(self.groups, post.n_items)
+        every = -(-len(self.groups.users) // sampled)  # whatever the number of their labels
+        self.sampled_users = [np.flatnonzero(block.users % every == 0) for block in self.blocks]
         self.sharpness = post.sharpness_of(batch.users)[batch.row]
         self.trait_weights = post.trait_weights_of(self.groups.users)  # (B, M) prior mean of p_u in Psi, or None
         new = batch.new_labels()
@@ -101,18 +111,21 @@ class Visit:
             h = times_vector(R_t, r)
             if self.trait_weights is not None:
                 h = h - times_vector(J, self.trait_means(block, post))
-            self.solutions.append(UserSolution(block, G, R_t, J, r, h))
+            self.solutions.append(UserSolution(block, G, R_t, J, W, r, h))
             block.add_matrix(stats.H, J)
             block.add_rows(stats.h, h)
         stats.H = 0.5 * (stats.H + stats.H.T)
         return stats
 
-    def refresh_sites(self, post: Posterior, steps: int, damping: float) -> None:
-        """Update the sites a few times at the current q(t)."""
-        for _ in range(steps):
-            self.integrate_users(post)
+    def refresh_sites(self, post: Posterior, steps: int, damping: float) -> Statistics:
+        """Update the sites a few times at the current q(t); return H and h of the sites before."""
+        before = self.integrate_users(post)
+        for step in range(steps):
+            if step:
+                self.integrate_users(post)
             self.find_marginals(post)
             self.update_sites(damping)
+        return before
 
     def trait_means(self, block: Block, post: Posterior) -> FloatArray:
         """Prior mean of D p_u from the users' traits (B, q)."""
@@ -125,55 +138,61 @@ class Visit:
 
     def find_marginals(self, post: Posterior, stats: Statistics | None = None) -> None:
         """Compute moments of z of every label given q(t), and the cavities; add gradients of the evidence to stats."""
-        P, M = len(self.batch), post.Psi.shape[1]
+        P = len(self.batch)
         self.margin = post.margin
         m, v = np.zeros(P + 1), np.ones(P + 1)
-        J_users: list[FloatArray] = []
-        if stats is not None:
-            k = len(kernels(post))
-            stats.gradient_A, stats.gradient_tau, stats.fisher_tau = np.zeros((M, M)), np.zeros(k), np.zeros((k, k))
-        every = -(-len(self.groups.users) // self.sampled)
-        K_blocks = self.prior_blocks(post) if stats is not None and post.personal else []
-        for place, solution in enumerate(self.solutions):
-            block, J, G = solution.block, solution.J, solution.G
-            alpha, Y = self.alpha(solution, post), block.prior(post.S_t)
-            mean = block.at(post.t) + times_vector(G, alpha)
+        learned = stats is not None and post.personal
+        excess = np.zeros_like(post.S_t) if learned else post.S_t[:0]
+        for solution in self.solutions:
+            block, J = solution.block, solution.J
+            alpha = self.alpha(solution, post)
+            YR = block.prior(post.S_t) @ solution.R_t
+            mean = block.at(post.t) + times_vector(solution.G, alpha)
             if self.trait_weights is not None:
                 mean += self.trait_means(block, post)
+            if learned:
+                change = times_precision(J @ YR, solution.W)  # J Y J
+                change -= J
+                change += alpha[:, :, None] * alpha[:, None, :]
+                block.add_matrix(excess, change)
+            YR += solution.G
             rows = block.rows.ravel()
-            m[rows], v[rows] = block.at_labels(mean, solution.R_t, G + Y @ solution.R_t)
-            if stats is None or not post.personal:
-                continue
-            self.add_taste_scales(stats, K_blocks[place], J, J @ Y, alpha)
-            if M:
-                Psi = block.at(post.Psi)
-                JPsi = J @ Psi
-                weights = (alpha[:, None, :] @ Psi)[:, 0, :]
-                inside = JPsi.reshape(-1, M).T @ (Y @ JPsi - Psi).reshape(-1, M)
-                stats.gradient_A += weights.T @ weights + 0.5 * (inside + inside.T)
-                J_users.append(Psi[::every].transpose(0, 2, 1) @ JPsi[::every])
+            m[rows], v[rows] = block.at_labels(mean, solution.R_t, YR)
         self.m, self.v = m[:P], np.maximum(v[:P], MIN_VARIANCE)
         self.cavity_m, self.cavity_v = cavity(self.m, self.v, self.batch.lam, self.batch.eta)
-        if stats is not None and J_users:
+        if stats is not None and learned:
+            stats.excess = 0.5 * (excess + excess.T)
+            self.add_information(post, stats)
+
+    def add_information(self, post: Posterior, stats: Statistics) -> None:
+        """Add the gradients of the evidence in the scales of tastes and in A, with Fisher's information.
+
+        The information is that of a sample of the users, because it decides only how far steps go.
+        """
+        Ks, M = kernels(post), post.Psi.shape[1]
+        traces = [(np.diagonal(stats.excess) @ K) if K.ndim == 1 else (stats.excess * K).sum() for K in Ks]
+        stats.gradient_tau = 0.5 * np.array(traces)
+        stats.gradient_A = post.Psi.T @ stats.excess @ post.Psi
+        stats.fisher_tau = np.zeros((len(Ks), len(Ks)))
+        J_users, n_sampled = list[FloatArray](), 0
+        for solution, users, K_users in zip(self.solutions, self.sampled_users, self.prior_blocks(Ks), strict=True):
+            J = solution.J[users]
+            JK = [J @ K for K in K_users]
+            stats.fisher_tau += 0.5 * np.array([[trace_of(one, other) for other in JK] for one in JK])
+            n_sampled += len(J)
+            if M:
+                Psi = solution.block.at(post.Psi, users)
+                J_users.append(Psi.transpose(0, 2, 1) @ (J @ Psi))
+        stats.fisher_tau *= sum(len(block.users) for block in self.blocks) / max(n_sampled, 1)
+        if J_users:
             stats.J_users = np.concatenate(J_users)
 
-    def prior_blocks(self, post: Posterior) -> list[list[FloatArray]]:
-        """D K_i D' of each block for each of the `kernels`."""
-        now = kernels(post)
-        if len(now) != len(self.K_of) or now[0] is not self.K_of[0]:
-            self.K_of, self.K_blocks = now, [[block.prior(K) for K in now] for block in self.blocks]
+    def prior_blocks(self, kernels: list[FloatArray]) -> list[list[FloatArray]]:
+        """D K_i D' of the sampled users of each block for each of the `kernels`."""
+        if len(kernels) != len(self.K_of) or kernels[0] is not self.K_of[0]:
+            pairs = zip(self.blocks, self.sampled_users, strict=True)
+            self.K_of, self.K_blocks = kernels, [[block.prior(K)[users] for K in kernels] for block, users in pairs]
         return self.K_blocks
-
-    def add_taste_scales(
-        self, stats: Statistics, kernels: list[FloatArray], J: FloatArray, JY: FloatArray, alpha: FloatArray
-    ) -> None:
-        """Add the gradients of the evidence in the scales of tastes, and their Fisher information."""
-        JK = [J @ K for K in kernels]
-        for i, K in enumerate(kernels):
-            outer = (alpha * times_vector(K, alpha)).sum()
-            stats.gradient_tau[i] += 0.5 * float(outer + trace_of(JY, JK[i]) - np.einsum("bii->", JK[i]))
-            for j in range(i + 1):
-                stats.fisher_tau[i, j] = stats.fisher_tau[j, i] = stats.fisher_tau[i, j] + 0.5 * trace_of(JK[i], JK[j])
 
     def log_evidence(self) -> float:
         """Log evidence of the labels of these users, without the part of t, at the current sites and cavities."""
@@ -240,8 +259,13 @@ def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
     B = (W[:, :, None] * G) if W.ndim == 2 else W @ G
     B[:, np.arange(q), np.arange(q)] += 1.0
     R_t = np.linalg.inv(B)
-    J = R_t * W[:, None, :] if W.ndim == 2 else R_t @ W
+    J = times_precision(R_t, W)
     return np.asarray(R_t), 0.5 * (J + J.transpose(0, 2, 1))
+
+
+def times_precision(M: FloatArray, W: FloatArray) -> FloatArray:
+    """M W for each user."""
+    return np.asarray(M * W[:, None, :] if W.ndim == 2 else M @ W)
 
 
 def times_vector(M: FloatArray, x: FloatArray) -> FloatArray:
