@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks.load.installation import ROOT, is_alive
 from tests.drills.faults.frame import LOG_FOLDER, Run
 
 SMALL = "DRILL_SMALL_DISK"  # set in the namespace
+MOST_SECONDS = 120  # a busy machine answers slowly
 SIZE = "400m"  # PostgreSQL needs about 100 MB when it is empty
 MOUNT = 'mount -t tmpfs -o size="$1",mode=755 tmpfs "$2" && shift 2 && exec "$@"'
 
@@ -52,9 +54,15 @@ def disk_full(run: Run) -> None:
 
 
 def fill_for(run: Run, filler: Path) -> None:
-    """Fill the disk, also what is freed meanwhile, while the fault lasts."""
+    """Fill the disk, also what is freed meanwhile, while the fault lasts, or longer until an answer was refused."""
+    refused, began = run.workforce.statuses()[503], time.monotonic()
+
+    def is_over() -> bool:
+        seconds = time.monotonic() - began
+        return seconds > MOST_SECONDS or (seconds > run.frame.fault and run.workforce.statuses()[503] > refused)
+
     with filler.open("wb", buffering=0) as file:
-        for _ in range(int(run.frame.fault * 10)):
+        while not is_over():
             size = shutil.disk_usage(filler.parent).free
             try:
                 while size > 0:
