@@ -26,7 +26,6 @@ NULL_SDS = 3.0  # there are components if the largest eigenvalue exceeds the nul
 MAX_AXIS_TURN = 0.3  # largest rotation of an axis of A in one iteration
 CG_STEPS = 6
 MIN_CURVATURE = 0.05
-SMALL_AXIS = 0.05  # axes below this share of the largest count less for convergence
 SAME_VARIANCE = 1e-2  # eigenvalues with a smaller relative difference are treated as equal
 MAX_SPREAD = 0.35  # upper limit of the spread, as a share of the variance along the axes
 MIN_VARIANCE, MAX_VARIANCE = 1e-8, 1e6  # limits of the variance of tastes along a direction
@@ -224,8 +223,12 @@ def effective_items(post: Posterior) -> float:
     return max(N - float(np.trace(inverse_of(H)[0])), 1.0)
 
 
-def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], limit: float) -> float:
+def step_A(
+    post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, FloatArray], limit: float, free: bool
+) -> float:
     """Natural-gradient step of A_M = L L' to L (I + E) L'; return the largest relative change.
+
+    With many users axes are `free` to turn towards directions of little variance; with few they would overfit.
 
     Fisher's information is F[E] = sum_u J_u E J_u / 2 with J_u = L' Psi' D' J D Psi L, inverted by conjugate gradients.
     """
@@ -234,14 +237,15 @@ def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, Flo
     gradient = 0.5 * (L.T @ stats.gradient_A @ L) - np.diag(overfit)
     J = L.T @ stats.J_users @ L  # (sampled users, M, M)
     fisher_scale = stats.n_users / max(len(J), 1)
-    # A rotation towards a small axis does not change the overfit, and must not become slow.
-    ridge = MIN_CURVATURE / turns_of(axes.values) + 0.5 * np.diag(overfit)
-    own = np.diagonal(J, axis1=1, axis2=2)
+    ridge, scale = 0.5 * np.sqrt(np.outer(overfit, overfit)) + MIN_CURVATURE, np.ones_like(L)
+    if free:  # a turn towards a small axis does not change the overfit, and must not become slow
+        ridge = MIN_CURVATURE / turns_of(axes.values) + 0.5 * np.diag(overfit)
+        own = np.diagonal(J, axis1=1, axis2=2)
+        scale = 0.5 * fisher_scale * (own.T @ own) + ridge
 
     def fisher(E: FloatArray) -> FloatArray:
         return np.asarray(0.5 * fisher_scale * sum_products(J @ E, J) + ridge * E)
 
-    scale = 0.5 * fisher_scale * (own.T @ own) + ridge
     E = conjugate_gradients(fisher, 0.5 * (gradient + gradient.T), scale, CG_STEPS)
     E = 0.5 * (E + E.T)
     proposed, length = L @ E @ L.T, 1.0
@@ -253,8 +257,7 @@ def step_A(post: Posterior, stats: Statistics, axes: Axes, memory: dict[str, Flo
     memory["proposed"], memory["step"] = proposed, post.A_M - before  # with the step actually taken, after clipping
     post.clear_cache()
     change = axes.vectors.T @ (post.A_M - before) @ axes.vectors
-    size = np.maximum(axes.values, SMALL_AXIS * axes.values.max())
-    return float(np.abs(change / np.maximum.outer(size, size)).max())
+    return float(np.abs(change / np.sqrt(np.outer(axes.values, axes.values))).max())
 
 
 def moved(E: FloatArray, values: FloatArray, limit: float) -> FloatArray:

@@ -192,7 +192,7 @@ class Inference:
                 self.report(1.0)
             post.H, post.h = total.H, total.h
             self.solve_t()
-            self.step_tastes(total)
+            self.step_tastes(total, free=True)
             change = rms((post.t - t) / np.sqrt(np.maximum(np.diagonal(post.S_t), 1e-12)))
             self.report(change)
             growth = abs(np.log(max(post.taste_variance, MIN_TAU) / max(tastes, MIN_TAU)))
@@ -200,13 +200,13 @@ class Inference:
             if self.trace.converged or epoch == EPOCHS - 1:
                 break
             if 0 < post.Psi.shape[1] < post.n_items:
-                self.turn_directions(total, epoch)
+                self.turn_directions(total, epoch, keep=True)
 
-    def turn_directions(self, stats: Statistics, count: int) -> None:
-        """Rotate the directions Psi towards the gradient of the evidence."""
+    def turn_directions(self, stats: Statistics, count: int, keep: bool = False) -> None:
+        """Rotate the directions Psi towards the gradient of the evidence; `keep` the memory of step lengths."""
         excess = stats.excess - shared_excess(self.post, stats.n_people)
         R = refresh_directions(self.post, excess, stats.n_users, count)
-        self.memory = {name: R @ M @ R.T for name, M in self.memory.items()}
+        self.memory = {name: R @ M @ R.T for name, M in self.memory.items()} if keep else {}
 
     def step_t(self, visit: Visit | ShardedVisit, rho: float, scale: float, known: bool = False) -> Statistics:
         """Natural-gradient step of q(t); return the statistics of the visit given it.
@@ -231,7 +231,7 @@ class Inference:
         """Append the log evidence of all labels, estimated from the users of a visit."""
         self.trace.evidence.append(scale * visit.log_evidence() + self.post.log_evidence_t())
 
-    def step_tastes(self, stats: Statistics) -> float:
+    def step_tastes(self, stats: Statistics, free: bool = False) -> float:
         """Natural-gradient step of A and the scales, given statistics of all users; return the largest change."""
         post = self.post
         axes = None
@@ -242,7 +242,7 @@ class Inference:
         step = step_scales(post, stats, axes, self.secant, shares, self.max_step)
         if axes is not None:
             self.axes = principal_axes(post, stats)
-            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, self.max_step))
+            step = max(step, 0.5 * step_A(post, stats, self.axes, self.memory, self.max_step, free))
         return step
 
     def step(self, visit: Visit, damping: float | None = None) -> float:

@@ -42,7 +42,7 @@ def test_without_random_workers_almost_no_one_loses_weight():
 @pytest.mark.slow
 def test_the_consensus_is_not_further_from_the_truth_with_reliability():
     gains = []
-    for seed in range(30):
+    for seed in range(10):
         crowd, labels = crowd_with_random_workers(seed, random_workers=14)
         plain, judged = (
             CrowdGPPL(n_components=4, reliability=each).fit(labels).predict_consensus() for each in (False, True)
