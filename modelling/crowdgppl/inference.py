@@ -215,7 +215,7 @@ class Inference:
         """
         post, trace = self.post, self.trace
         stats = visit.integrate_users(post)  # local step: p_u integrated out, given the sites
-        if known:
+        if known and isinstance(visit, ShardedVisit):
             post.H, post.h = post.H + stats.H - visit.before.H, post.h + stats.h - visit.before.h
         else:
             post.H = (1.0 - rho) * post.H + rho * scale * stats.H  # eq:S_stochastic

@@ -258,9 +258,9 @@ def invert(G: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
     q = G.shape[1]
     B = (W[:, :, None] * G) if W.ndim == 2 else W @ G
     B[:, np.arange(q), np.arange(q)] += 1.0
-    R_t = np.linalg.inv(B)
+    R_t = np.asarray(np.linalg.inv(B), dtype=np.float64)
     J = times_precision(R_t, W)
-    return np.asarray(R_t), 0.5 * (J + J.transpose(0, 2, 1))
+    return R_t, 0.5 * (J + J.transpose(0, 2, 1))
 
 
 def times_precision(M: FloatArray, W: FloatArray) -> FloatArray:
