@@ -178,7 +178,8 @@ def run_drill(
             run = Run(server, workforce, frame, Random(seed))
             workforce.start()
             try:
-                run.pause(frame.warm_up + 2)
+                wait_until(lambda: workforce.errors or len(workforce.joins) == rate, PATIENCE, "not everyone joined")
+                run.pause(frame.warm_up)
                 drill(run)
                 run.pause(frame.heal)
             finally:
