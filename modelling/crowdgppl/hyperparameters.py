@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import linalg
@@ -12,7 +12,7 @@ from .arrays import FloatArray
 from .components import Axes
 from .item_prior import MAX_SHARE, MIN_SHARE
 from .labels import UserBatch
-from .likelihood import hazard
+from .likelihood import Response
 from .posterior import Posterior
 from .shards import ShardedVisit
 from .users import Statistics, Visit
@@ -21,7 +21,9 @@ SHAPE, SCALE = 0.25, 2.0  # log prior of s = sqrt(v_t): SHAPE log s - s / SCALE;
 RATIO_SD = 1.5  # sd of the normal prior of log(v_t / tau) below 0: v_t is rarely far below the variance of tastes
 TASTE_PENALTY = 2.0  # rate of the exponential prior of sqrt(share of tastes), which favours no tastes
 MIN_V_T = 0.01
-MAX_MARGIN = 5.0
+MAX_MARGIN, MAX_TIES = 5.0, 0.95
+FIRST_LAPSE = 0.01
+LAPSE_PRIOR = (1.0, 49.0)  # pseudo-counts of answers given at random and of others
 MIN_TAU = 1e-5
 SHARE_PRIOR = 2.0  # pseudo-observations on either side of share = 1/2
 SHARED_ERRORS, MAX_SCALE_SD = 6.0, 0.5  # for the uncertainty of the common scale (set_scale_sd)
@@ -194,8 +196,8 @@ def scale_information(visit: Visit) -> float:
     """
     batch, spread = visit.batch, 1.0 + visit.cavity_v
     sign, weight = np.sign(batch.y - 0.5), batch.weight * np.abs(2.0 * batch.y - 1.0)
-    x = (sign * visit.cavity_m - visit.margin) / np.sqrt(spread)
-    r = hazard(x)
+    x = (sign * visit.cavity_m - visit.response.margin) / np.sqrt(spread)
+    r = visit.response.slope(x)
     return float((weight * (visit.cavity_m / spread**1.5) ** 2 * np.clip(r * (r + x), 0.0, 1.0)).sum())
 
 
@@ -208,16 +210,18 @@ def set_scale_sd(post: Posterior, information: float) -> None:
     post.scale_sd = float(min(np.sqrt(SHARED_ERRORS / max(information, 1e-12)), MAX_SCALE_SD))
 
 
-def start_margin(post: Posterior, batch: UserBatch) -> None:
-    """Initialise the margin so that pairs with small differences are tied as often as pairs are overall."""
-    ties = float(batch.weight @ (batch.y == 0.5)) / max(float(batch.weight.sum()), 1e-12)
-    post.margin = float(np.sqrt(2.0) * ndtri(0.5 * (1.0 + min(ties, 0.95)))) if ties else 0.0
+def start_response(post: Posterior, batch: UserBatch) -> None:
+    """Initialise the lapses, and the margin so that pairs with small differences are tied as often as all pairs."""
+    ties = min(float(batch.weight @ (batch.y == 0.5)) / max(float(batch.weight.sum()), 1e-12), MAX_TIES)
+    post.response = Response(float(np.sqrt(2.0) * ndtri(0.5 * (1.0 + ties))), FIRST_LAPSE, ties)
 
 
-def step_margin(post: Posterior, visit: Visit | ShardedVisit, rho: float) -> None:
-    """Step the margin of ties by the evidence of the labels."""
-    if not post.margin:
-        return
-    gradient, square = visit.margin_gradient(post.margin)
-    step = (gradient - post.margin / MAX_MARGIN) * post.margin / (square * post.margin**2 + RIDGE)
-    post.margin = float(min(post.margin * np.exp(np.clip(rho * step, -0.5, 0.5)), MAX_MARGIN))
+def step_response(post: Posterior, visit: Visit | ShardedVisit, rho: float) -> None:
+    """Step the margin of ties and the share of lapses by the evidence of the labels."""
+    gradient, square, lapses, answers = visit.response_statistics(post.response)
+    margin, lapse = post.response.margin, post.response.lapse
+    lapse += rho * ((LAPSE_PRIOR[0] + lapses) / (sum(LAPSE_PRIOR) + answers) - lapse)
+    if margin:
+        step = (gradient - margin / MAX_MARGIN) * margin / (square * margin**2 + RIDGE)
+        margin = float(min(margin * np.exp(np.clip(rho * step, -0.5, 0.5)), MAX_MARGIN))
+    post.response = replace(post.response, margin=margin, lapse=float(lapse))

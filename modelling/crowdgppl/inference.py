@@ -29,9 +29,9 @@ from .hyperparameters import (
     Secant,
     scale_information,
     set_scale_sd,
-    start_margin,
+    start_response,
     step_consensus,
-    step_margin,
+    step_response,
     step_scales,
 )
 from .labels import LabelStore, UserBatch, batches_of_users, chunks_of_users
@@ -134,7 +134,7 @@ class Inference:
         post, options, trace = self.post, self.options, self.trace
         batch = self.store.load(users)
         if not trace.n_iter:
-            start_margin(post, batch)
+            start_response(post, batch)
         visit = Visit(batch, post, LARGEST_BLOCK)
         scale = len(self.store.active_users()) / max(len(users), 1)
         free = post.personal and options.n_components > 0 and len(users) >= MIN_USERS
@@ -186,7 +186,7 @@ class Inference:
                 rho = (i + options.delay) ** -options.forgetting_rate
                 stats = self.step_t(visit, rho, len(users) / len(batches[k]), known)
                 total = total.plus(stats, -(-SAMPLED_USERS // len(batches)))
-                step_margin(post, visit, rho)
+                step_response(post, visit, rho)
                 self.store.save_sites(visit.batch)
                 i += 1
                 self.report(1.0)
@@ -254,7 +254,7 @@ class Inference:
             before = post.prior_variance(visit.batch.a, visit.batch.b)
         if self.trace.n_iter > 1:
             step = self.step_tastes(stats)
-            step_margin(post, visit, 1.0)
+            step_response(post, visit, 1.0)
         visit.prior_variance = post.prior_variance(visit.batch.a, visit.batch.b)
         ratio = visit.prior_variance / np.maximum(before, 1e-12)
         visit.update_sites(self.options.damping if damping is None else damping, ratio)
@@ -404,7 +404,7 @@ class Inference:
         for step in range(UPDATE_STEPS):
             R = np.linalg.inv(np.eye(n) + Y * lam)
             site_m, site_v = cavity(R @ (m + Y @ eta), np.diagonal(R @ Y), lam, eta)
-            new_lam, new_eta = matched_site(site_m, site_v, batch.y, batch.weight, margin=post.margin)
+            new_lam, new_eta = matched_site(site_m, site_v, batch.y, batch.weight, response=post.response)
             damping = self.options.damping if step else 1.0
             lam, eta = lam + damping * (new_lam - lam), eta + damping * (new_eta - eta)
         H = (X.T * lam) @ X

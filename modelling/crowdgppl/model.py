@@ -402,8 +402,9 @@ class CrowdGPPL:
         post = self._post
         found = {"consensus_variance": post.v_t, "own_taste_variance": post.tau}
         found["taste_variance"] = post.taste_variance
-        if post.margin:
-            found["tie_margin"] = post.margin
+        found["lapse"] = post.response.lapse
+        if post.response.margin:
+            found["tie_margin"] = post.response.margin
         if post.prior.kernel is not None:
             found["feature_share"] = post.prior.share
             if post.personal:

@@ -9,6 +9,7 @@ import numpy as np
 from .arrays import FloatArray, IntArray
 from .blocks import Block
 from .item_prior import ItemPrior, add_scaled, inverse_of, times
+from .likelihood import PROBIT, Response
 
 MEAN_VARIANCE = 1.0  # prior variance of the crowd's mean weight in a component, relative to that of users' weights
 FORM_A_ITEMS = 500  # up to this many items, reading entries of a stored A is faster than computing them
@@ -48,7 +49,7 @@ class Posterior:
     personal: bool = True
     n_supported: int = 0  # components that the scores support
     caution: float = 0.0  # added to the correction of the axes of A for their overfit
-    margin: float = 0.0  # differences below it are ties
+    response: Response = PROBIT
     sharpness: FloatArray | None = None  # (U,)
     random_share: float = 0.1  # share of users who answer at random
     crowd_sharpness: float = 1.0  # sharpness of the other users, learned from cross-predictions

@@ -12,7 +12,7 @@ from scipy.special import bdtr
 from .arrays import FloatArray, IntArray
 from .item_prior import times
 from .labels import LabelStore, chunks_of_users
-from .likelihood import preference_probability
+from .likelihood import Response
 from .posterior import Posterior
 from .users import UserSolution, Visit
 
@@ -189,20 +189,23 @@ def prior_weights(post: Posterior, users: IntArray, weights_new: FloatArray | No
 
 
 class UtilityScale(Protocol):
-    """How utilities become answers: differences below `margin` are ties, and the log of the scale has `scale_sd`."""
+    """How utilities become answers, and the sd of the log of their common scale."""
 
     @property
-    def margin(self) -> float: ...
+    def response(self) -> Response: ...
 
     @property
     def scale_sd(self) -> float: ...
 
 
-def probability(scale: UtilityScale, mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
-    """P(a) + P(tie) / 2 where z has this mean and variance; the common scale of all utilities is integrated out."""
+def probability(scale: UtilityScale, mean: FloatArray, variance: FloatArray, n_answers: int = 1) -> FloatArray:
+    """P(a) + P(tie) / 2 of the mean of n answers where z has this mean and variance.
+
+    The common scale of all utilities is integrated out.
+    """
     factors = np.exp(scale.scale_sd * SCALE_POINTS)[:, None]
-    spread = np.sqrt(noise + factors**2 * variance)
-    return np.asarray(SCALE_WEIGHTS @ preference_probability(factors * mean, spread, scale.margin))
+    spread = np.sqrt(1.0 / n_answers + factors**2 * variance)
+    return np.asarray(SCALE_WEIGHTS @ scale.response.probability(factors * mean, spread, n_answers))
 
 
 def consensus_probability(post: Posterior, a: IntArray, b: IntArray, kind: str, n_workers: int) -> FloatArray:
@@ -219,11 +222,11 @@ def crowd_probability(
     if kind == "typical":
         return probability(scale, mean, variance)
     if kind == "mean":
-        return probability(scale, mean, variance + taste / n_workers, 1.0 / n_workers)
+        return probability(scale, mean, variance + taste / n_workers, n_workers)
     if kind == "majority":
         z = mean[:, None] + np.sqrt(variance)[:, None] * POINTS
         chances = [
-            majority(preference_probability(c * z, np.sqrt(1.0 + c**2 * taste)[:, None], scale.margin), n_workers)
+            majority(scale.response.probability(c * z, np.sqrt(1.0 + c**2 * taste)[:, None]), n_workers)
             for c in np.exp(scale.scale_sd * SCALE_POINTS)
         ]
         return np.asarray(np.tensordot(SCALE_WEIGHTS, chances, axes=1) @ POINT_WEIGHTS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import expit
 
 from .arrays import FloatArray, IntArray
 from .labels import LabelStore, UserBatch, chunks_of_users
@@ -81,8 +81,8 @@ def shard_predictions(shard: Shard, post: Posterior, sharpness: Sequence[float])
     random, sharp = np.zeros(len(batch.users)), np.zeros((len(batch.users), len(sharpness)))
     weight = batch.weight * np.abs(2.0 * batch.y - 1.0)  # ties do not show whether a worker answers at random
     for a, out in ((RANDOM, random), *((a, sharp[:, k]) for k, a in enumerate(sharpness))):
-        x = (a * np.sign(batch.y - 0.5) * visit.cavity_m - post.margin) / np.sqrt(1.0 + a * a * visit.cavity_v)
-        out += np.bincount(batch.row, weight * log_ndtr(x), len(out))
+        x = (a * np.sign(batch.y - 0.5) * visit.cavity_m - post.response.margin) / np.sqrt(1.0 + a * a * visit.cavity_v)
+        out += np.bincount(batch.row, weight * post.response.log_decided(x), len(out))
     return random, sharp
 
 

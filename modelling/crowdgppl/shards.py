@@ -14,6 +14,7 @@ import numpy as np
 
 from .arrays import FloatArray
 from .labels import CHUNK_LABELS_PER_ITEM, UserBatch
+from .likelihood import Response
 from .posterior import Posterior
 from .users import SAMPLED_USERS, Statistics, Visit
 
@@ -135,9 +136,9 @@ class ShardedVisit:
         """Log evidence of the labels of these users, without the part of t."""
         return float(sum(self._step(with_log_evidence)))
 
-    def margin_gradient(self, margin: float) -> FloatArray:
-        """Gradient of the evidence of the labels in the margin of ties, and the sum of its squares."""
-        return np.asarray(sum(self._step(with_margin_gradient, margin)))
+    def response_statistics(self, response: Response) -> FloatArray:
+        """Gradient of the evidence in the margin of ties and the sum of its squares; expected lapses and answers."""
+        return np.asarray(sum(self._step(with_response_statistics, response)))
 
     def _step(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Apply a function to the visit of each shard and return its results; the visits stay where they are."""
@@ -170,5 +171,5 @@ def with_log_evidence(step: tuple[Visit, Any]) -> tuple[Visit, float]:
     return step[0], step[0].log_evidence()
 
 
-def with_margin_gradient(step: tuple[Visit, Any], margin: float) -> tuple[Visit, FloatArray]:
-    return step[0], step[0].margin_gradient(margin)
+def with_response_statistics(step: tuple[Visit, Any], response: Response) -> tuple[Visit, FloatArray]:
+    return step[0], step[0].response_statistics(response)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,15 @@ import numpy as np
 from .arrays import State
 from .item_prior import ItemPrior
 from .kernels import Kernel, kernel_from_state
+from .likelihood import Response
 from .posterior import Posterior
 
-VERSION = 4  # 1 was the mean-field engine, 2 counted likely components, 3 had one share of the features
+VERSION = 5  # 1: mean-field engine; 2: counted likely components; 3: one share of the features; 4: no lapses
 ARRAYS = ("Psi", "A_M", "h")
 OPTIONAL = ("sharpness", "trait_weights")
 NUMBERS = (
-    "n_users", "v_t", "tau", "spread", "consensus", "personal", "n_supported", "caution", "margin", "random_share",
-    "crowd_sharpness", "scale_sd",
+    "n_users", "v_t", "tau", "spread", "consensus", "personal", "n_supported", "caution",
+    "random_share", "crowd_sharpness", "scale_sd",
 )  # fmt: skip
 
 
@@ -37,6 +39,7 @@ def posterior_to_state(post: Posterior) -> State:
     state |= {name: np.array(getattr(post, name)) for name in OPTIONAL if getattr(post, name) is not None}
     state["H_lower"] = post.H[np.tril_indices(post.n_items)]  # H is symmetric; t and S_t are computed from it
     state["numbers"] = to_text({name: getattr(post, name) for name in NUMBERS})
+    state["response"] = to_text(asdict(post.response))
     prior = post.prior
     size = None if prior.kernel is None else prior.size
     state["item_prior"] = to_text(
@@ -54,6 +57,7 @@ def posterior_from_state(state: State) -> Posterior:
     X = np.array(state["X_items"]) if "X_items" in state else None
     prior = ItemPrior(about["n_items"], kernel, X, about["share"], about["size"])
     post = Posterior(prior, prior.with_share(about["taste_share"]), **from_text(state["numbers"]))
+    post.response = Response(**from_text(state["response"]))
     for name in (*ARRAYS, *OPTIONAL):
         if name in state:
             setattr(post, name, np.array(state[name]))

@@ -21,7 +21,16 @@ import numpy as np
 from .arrays import FloatArray
 from .blocks import Block, blocks_of
 from .labels import UserBatch
-from .likelihood import MIN_VARIANCE, cavity, log_site_integral, margin_gradient, matched_site, tilted_moments
+from .likelihood import (
+    MIN_VARIANCE,
+    Response,
+    cavity,
+    expected_lapses,
+    log_site_integral,
+    margin_gradient,
+    matched_site,
+    tilted_moments,
+)
 from .posterior import Posterior
 
 SAMPLED_USERS = 400  # users whose information about the directions is stored: enough to estimate its mean
@@ -93,7 +102,7 @@ class Visit:
             batch.eta = np.where(new, 2.0 * FIRST_PRECISION * batch.weight * (batch.y - 0.5), batch.eta)
         self.solutions: list[UserSolution] = []
         self.m, self.v = np.zeros(len(batch)), np.ones(len(batch))
-        self.margin = post.margin
+        self.response = post.response
         self.prior_variance = np.zeros(0)  # of each z when the sites were last updated
         self.K_blocks, self.K_of = list[list[FloatArray]](), list[FloatArray]()
 
@@ -139,7 +148,7 @@ class Visit:
     def find_marginals(self, post: Posterior, stats: Statistics | None = None) -> None:
         """Compute moments of z of every label given q(t), and the cavities; add gradients of the evidence to stats."""
         P = len(self.batch)
-        self.margin = post.margin
+        self.response = post.response
         m, v = np.zeros(P + 1), np.ones(P + 1)
         learned = stats is not None and post.personal
         excess = np.zeros_like(post.S_t) if learned else post.S_t[:0]
@@ -197,7 +206,7 @@ class Visit:
     def log_evidence(self) -> float:
         """Log evidence of the labels of these users, without the part of t, at the current sites and cavities."""
         a, batch = self.sharpness, self.batch
-        log_z, _, _ = tilted_moments(self.cavity_m * a, self.cavity_v * a**2, batch.y, batch.weight, self.margin)
+        log_z, _, _ = tilted_moments(self.cavity_m * a, self.cavity_v * a**2, batch.y, batch.weight, self.response)
         of_sites = log_site_integral(self.cavity_m, self.cavity_v, batch.lam, batch.eta)
         return self.site_evidence() + float((log_z - of_sites).sum())
 
@@ -215,14 +224,15 @@ class Visit:
         `ratio` of new to old prior variance of z transports the cavity after a step of the hyperparameters.
         """
         m, v = self.cavity_m * np.sqrt(ratio), self.cavity_v * ratio
-        lam, eta = matched_site(m, v, self.batch.y, self.batch.weight, self.sharpness, self.margin)
+        lam, eta = matched_site(m, v, self.batch.y, self.batch.weight, self.sharpness, self.response)
         self.batch.lam = (1.0 - damping) * self.batch.lam + damping * lam
         self.batch.eta = (1.0 - damping) * self.batch.eta + damping * eta
 
-    def margin_gradient(self, margin: float) -> FloatArray:
-        """Gradient of the evidence of the labels in the margin of ties, and the sum of its squares."""
+    def response_statistics(self, response: Response) -> FloatArray:
+        """Gradient of the evidence in the margin of ties and the sum of its squares; expected lapses and answers."""
         m, v = self.cavity_m * self.sharpness, self.cavity_v * self.sharpness**2
-        return np.array(margin_gradient(m, v, self.batch.y, self.batch.weight, margin))
+        given = m, v, self.batch.y, self.batch.weight, response
+        return np.array([*margin_gradient(*given), *expected_lapses(*given)])
 
     def scores(self, post: Posterior) -> FloatArray:
         """D' alpha of each user (B, N)."""

@@ -17,6 +17,7 @@ from modelling.crowdgppl import ArrayStore, Executor, LabelStore, LocalExecutor,
 from modelling.crowdgppl.arrays import FloatArray, IntArray, State
 from modelling.crowdgppl.kernels import correlations
 from modelling.crowdgppl.labels import indices
+from modelling.crowdgppl.likelihood import PROBIT, Response
 from modelling.crowdgppl.model import optional
 from modelling.crowdgppl.predictions import centred_variances, contrast_variance, crowd_probability
 from modelling.crowdgppl.state import from_text, kernel_from_text, kernel_to_text, to_text
@@ -33,7 +34,7 @@ SETTLED = 0.05  # largest change of the consensus over the last quarter of a fit
 class PlainScale:
     """Answers without a margin for ties and with a known scale."""
 
-    margin: float = 0.0
+    response: Response = PROBIT
     scale_sd: float = 0.0
 
 

@@ -109,7 +109,7 @@ def run_trials(
         own = sheet.of(worker)
         sites = store.load(np.array([worker])) if known else None
         crowd = crowd_without(post, own.a, own.b, worker, sites)
-        yield worker, Trial(own, crowd, find_evidence(crowd.personal, own.y, post.margin))
+        yield worker, Trial(own, crowd, find_evidence(crowd.personal, own.y, post.response.margin))
 
 
 def trusted_workers(trials: dict[int, Trial]) -> IntArray:
@@ -125,7 +125,7 @@ def explain_answers(post: Posterior, trial: Trial, F: FloatArray) -> Explanation
     sheet, sign = trial.sheet, 2.0 * trial.sheet.y - 1.0
     consensus = sign * trial.crowd.consensus.mean / np.sqrt(1.0 + np.diagonal(trial.crowd.consensus.K))
     others = sign[:, None] * (F[sheet.a] - F[sheet.b])
-    alone = find_evidence(trial.crowd.alone, sheet.y, post.margin)
+    alone = find_evidence(trial.crowd.alone, sheet.y, post.response.margin)
     patterns = find_patterns(sheet)
     return explain(consensus, others, alone.total, sheet.left, patterns.too_fast, patterns.timed)
 
@@ -161,7 +161,7 @@ def describe(
     lists: list[IntArray],
 ) -> WorkerFacts:
     sheet, sign, own = trial.sheet, np.sign(trial.sheet.y - 0.5), trial.personal
-    sharp = find_evidence(trial.crowd.personal.sharpened(SHARP), sheet.y, post.margin)
+    sharp = find_evidence(trial.crowd.personal.sharpened(SHARP), sheet.y, post.response.margin)
     moved, largest = rank_changes(post, store, worker, lists)
     careless, different, ordinary = (float(each) for each in chance)
     return WorkerFacts(

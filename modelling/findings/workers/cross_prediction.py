@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 
 from modelling.crowdgppl import UserBatch
 from modelling.crowdgppl.arrays import FloatArray, IntArray
-from modelling.crowdgppl.likelihood import cavity, log_site_integral, matched_site, tilted_moments
+from modelling.crowdgppl.likelihood import Response, cavity, log_site_integral, matched_site, tilted_moments
 from modelling.crowdgppl.posterior import Posterior
 
 STEPS, DAMPING, TOLERANCE = 40, 0.8, 1e-3
@@ -50,11 +50,11 @@ class Evidence:
 
 def find_evidence(prior: Prior, y: FloatArray, margin: float) -> Evidence:
     """Run expectation propagation for decided answers y (1 or 0), conditional on their not being ties."""
-    n, weight = len(y), np.ones(len(y))
+    n, weight, response = len(y), np.ones(len(y)), Response(margin)  # lapses are what the hypotheses explain
     lam, eta = np.full(n, LEAST_PRECISION), np.zeros(n)
     m, v = prior.mean, np.diagonal(prior.K)
     for _ in range(STEPS):
-        new_lam, new_eta = matched_site(m, v, y, weight, margin=margin)
+        new_lam, new_eta = matched_site(m, v, y, weight, response=response)
         new_lam = np.maximum(new_lam, LEAST_PRECISION)
         change = float(np.abs(new_lam - lam).max(initial=0.0))
         lam, eta = lam + DAMPING * (new_lam - lam), eta + DAMPING * (new_eta - eta)
@@ -65,11 +65,11 @@ def find_evidence(prior: Prior, y: FloatArray, margin: float) -> Evidence:
         m, v = cavity(prior.mean + V @ shift, np.diagonal(V), lam, eta)
         if change < TOLERANCE:
             break
-    log_p = tilted_moments(m, v, y, weight, margin)[0]
+    log_p = tilted_moments(m, v, y, weight, response)[0]
     gaussian = eta @ prior.mean - 0.5 * prior.mean @ (lam * prior.mean) + 0.5 * shift @ V @ shift
     gaussian -= 0.5 * np.linalg.slogdet(B)[1]
     log_p, decided = log_p - log_decided(m, v, margin), log_decided(prior.mean, np.diagonal(prior.K), margin)
-    total = float((tilted_moments(m, v, y, weight, margin)[0] - log_site_integral(m, v, lam, eta)).sum() + gaussian)
+    total = float((tilted_moments(m, v, y, weight, response)[0] - log_site_integral(m, v, lam, eta)).sum() + gaussian)
     return Evidence(total - float(decided.sum()) + n * np.log(2.0), m, v, log_p)
 
 

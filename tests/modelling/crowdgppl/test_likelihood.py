@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import trapezoid
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from modelling.crowdgppl import likelihood as lk
 
@@ -46,7 +46,7 @@ def test_tilted_moments_equal_dense_quadrature(v, y, weight):
 @pytest.mark.parametrize("y", [0.0, 0.5, 1.0])
 def test_tilted_moments_with_a_margin_for_ties_equal_dense_quadrature(v, weight, y):
     margin, means = 0.7, np.array([-4.0, 0.0, 1.5])
-    found = lk.tilted_moments(means, np.full(3, v), np.full(3, y), np.full(3, weight), margin)
+    found = lk.tilted_moments(means, np.full(3, v), np.full(3, y), np.full(3, weight), lk.Response(margin))
     for m, log_z, mean, variance in zip(means, *found, strict=True):
         z = np.linspace(m - 12 * np.sqrt(v), m + 12 * np.sqrt(v), 100_001)
         answer = {0.0: log_ndtr(-z - margin), 0.5: log_tie(z, margin), 1.0: log_ndtr(z - margin)}[y]
@@ -57,17 +57,56 @@ def test_tilted_moments_with_a_margin_for_ties_equal_dense_quadrature(v, weight,
         assert_allclose((log_z, mean, variance), truth, rtol=1e-4, atol=1e-4)
 
 
-def test_the_probabilities_of_the_three_answers_add_up_to_one():
+@pytest.mark.parametrize("v", VARIANCES)
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+@pytest.mark.parametrize("y", [0.0, 0.5, 1.0])
+def test_tilted_moments_with_lapses_equal_dense_quadrature(v, weight, y):
+    lapse, ties, margin, means = 0.1, 0.3, 0.7, np.array([-6.0, -1.0, 0.0, 1.5])
+    given = np.full(4, v), np.full(4, y), np.full(4, weight), lk.Response(margin, lapse, ties)
+    for m, log_z, mean, variance in zip(means, *lk.tilted_moments(means, *given), strict=True):
+        z = np.linspace(m - 12 * np.sqrt(v), m + 12 * np.sqrt(v), 100_001)
+        tie = np.exp(log_tie(z, margin))
+        meant = {0.0: ndtr(-z - margin), 0.5: tie, 1.0: ndtr(z - margin)}[y]
+        p = lapse * (ties if y == 0.5 else 0.5 * (1.0 - ties)) + (1.0 - lapse) * meant
+        density = p**weight * np.exp(-0.5 * (z - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
+        mass = trapezoid(density, z)
+        centre = trapezoid(density * z, z) / mass
+        truth = (np.log(mass), centre, trapezoid(density * (z - centre) ** 2, z) / mass)
+        assert_allclose((log_z, mean, variance), truth, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("response", [lk.Response(0.6), lk.Response(0.6, 0.2, 0.4)])
+def test_the_probabilities_of_the_three_answers_add_up_to_one(response):
     z = np.linspace(-6, 6, 41)
-    total = sum(np.exp(lk.log_likelihood(z, np.full(41, y), 0.6)) for y in (0.0, 0.5, 1.0))
+    total = sum(np.exp(lk.log_likelihood(z, np.full(41, y), response)) for y in (0.0, 0.5, 1.0))
     assert_allclose(total, 1.0, rtol=1e-12)
+
+
+def test_an_answer_that_is_almost_certainly_a_lapse_leaves_the_cavity_as_it_is():
+    m, v = np.array([-20.0]), np.array([1.0])
+    lam, eta = lk.matched_site(m, v, np.ones(1), np.ones(1), response=lk.Response(lapse=0.02))
+    assert lam[0] == 0.0
+    assert eta[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_expected_lapses_are_those_of_bayes_theorem():
+    """One answer against a clear preference and one for it; P(lapse | answer) = lapse / 2 / P(answer)."""
+    m, v, y = np.array([-3.0, 3.0]), np.full(2, 1.0), np.ones(2)
+    p = 0.05 + 0.9 * ndtr(m / np.sqrt(2.0))
+    n_lapses, n = lk.expected_lapses(m, v, y, np.ones(2), lk.Response(lapse=0.1))
+    assert n == 2
+    assert n_lapses == pytest.approx((0.05 / p).sum())
 
 
 def test_the_gradient_in_the_margin_is_that_of_finite_differences():
     rng = np.random.default_rng(0)
     m, v, y = rng.normal(size=30), rng.uniform(0.1, 4, 30), rng.choice([0.0, 0.5, 1.0], 30)
-    above, below = (lk.tilted_moments(m, v, y, np.ones(30), 0.5 + step)[0].sum() for step in (1e-5, -1e-5))
-    assert lk.margin_gradient(m, v, y, np.ones(30), 0.5)[0] == pytest.approx((above - below) / 2e-5, rel=1e-5)
+
+    def response(margin):
+        return lk.Response(margin, 0.1, 0.3)
+
+    above, below = (lk.tilted_moments(m, v, y, np.ones(30), response(0.5 + step))[0].sum() for step in (1e-5, -1e-5))
+    assert lk.margin_gradient(m, v, y, np.ones(30), response(0.5))[0] == pytest.approx((above - below) / 2e-5, rel=1e-5)
 
 
 @pytest.mark.parametrize("v", VARIANCES)

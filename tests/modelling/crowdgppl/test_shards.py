@@ -11,6 +11,7 @@ import pytest
 
 from modelling.crowdgppl import CrowdGPPL, LocalExecutor
 from modelling.crowdgppl import shards as sharding
+from modelling.crowdgppl.likelihood import Response
 from modelling.crowdgppl.shards import ShardedVisit, split_batch
 from modelling.crowdgppl.users import Visit
 
@@ -77,7 +78,8 @@ def test_sums_of_shards_are_those_of_one_visit(name: str, small_shards: None, re
         assert np.allclose(getattr(found, field), getattr(stats, field), rtol=RTOL, atol=1e-9), field
     assert np.allclose(found.J_users.sum(axis=0), stats.J_users.sum(axis=0), rtol=RTOL)
     assert np.allclose(found.excess, one.excess(post), rtol=RTOL, atol=1e-9)
-    assert np.allclose(sharded.margin_gradient(0.3), one.margin_gradient(0.3), rtol=RTOL)
+    response = Response(0.3, 0.05, 0.2)
+    assert np.allclose(sharded.response_statistics(response), one.response_statistics(response), rtol=RTOL)
 
 
 @pytest.mark.parametrize("name", ["crowd", "with_ties", "with_features"])

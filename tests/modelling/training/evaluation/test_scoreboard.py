@@ -153,12 +153,13 @@ def consensus(stored: array_store.Arrays, part: str) -> tuple[np.ndarray, np.nda
 
 def preference(stored: array_store.Arrays, part: str, mean: float, variance: float) -> float:
     """P(first) + P(tie) / 2 for z ~ N(mean, variance) known up to a common scale; ties are |z + noise| < margin."""
-    numbers = json.loads(str(stored[part + "numbers"]))
+    numbers, response = (json.loads(str(stored[part + name])) for name in ("numbers", "response"))
     points, weights = np.polynomial.hermite.hermgauss(5)  # for exp(-x^2): x = log scale / (scale_sd sqrt(2))
-    scale, margin = np.exp(np.sqrt(2.0) * numbers["scale_sd"] * points), numbers["margin"]
+    scale, margin = np.exp(np.sqrt(2.0) * numbers["scale_sd"] * points), response["margin"]
     spread = np.sqrt(1.0 + scale**2 * variance)
     above, below = ndtr((scale * mean - margin) / spread), ndtr((scale * mean + margin) / spread)
-    return float(weights @ (above + below) / (2.0 * weights.sum()))
+    certain = float(weights @ (above + below) / (2.0 * weights.sum()))
+    return response["lapse"] / 2.0 + (1.0 - response["lapse"]) * certain
 
 
 def personal(stored: array_store.Arrays, records: np.ndarray, a: int, b: int) -> float:
