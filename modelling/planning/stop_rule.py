@@ -120,7 +120,7 @@ def _forecast(
 ) -> Forecast:
     """Forecast the mean over all groups, if each gets judgements in proportion to those it has.
 
-    Only the groups with a posterior are simulated; each of the others goes on like one of them.
+    Only the groups with a posterior are simulated; each of the others is assumed to develop like one of them.
     """
     project, taste = snapshot.project, fitted.model.item_components_.T
     policy, share = forecast_policy(project), project.random_share / 100.0

@@ -1,4 +1,4 @@
-"""The page “When to stop”: how certain the top k is, how many more judgements it needs, and how stable it is."""
+"""The page “When to stop”: the probability that the top k are correct, the judgements still needed, and stability."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from modelling.training.votes import get_votes
 
 MAX_VERSIONS = 200  # on the curve, the newest ones
 STABLE_VERSIONS = 20  # earlier versions compared with the shown one
-CLEAR_CUT = 0.5  # probability from which another number of top items is worth a sentence
+CLEAR_CUT = 0.5  # another number of top items is suggested from this probability on
 ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, multiple to round to)
 
 
@@ -65,36 +65,31 @@ class StoppingPage:
 
     @property
     def sentence(self) -> str:
-        """How certain the top k is, in words."""
+        """The probability that the top k are correct, as a sentence."""
         facts = {"k": self.found.top_k, "p": f"{100 * self.found.probability:.0f}", "n": self.found.groups}
         if self.found.groups > 1:
-            return (
-                _("On average over the %(n)d groups, the top %(k)d are the right ones with a probability of %(p)s %%.")
-                % facts
-            )
-        return _("The top %(k)d are the right ones with a probability of %(p)s %%.") % facts
+            message = _("On average over the %(n)d groups, the top %(k)d are correct with a probability of %(p)s %%.")
+            return message % facts
+        return _("The top %(k)d are correct with a probability of %(p)s %%.") % facts
 
     @property
     def advice(self) -> str:
         """How many more judgements the target needs, or that it is reached."""
         if self.reached:
             return _("This reaches the target of %(target)d %%. You can stop.") % {"target": self.target}
-        facts = {"target": self.target, "k": self.found.top_k, "furthest": format_about(self.outlook.furthest)}
+        facts = {"target": self.target, "furthest": format_about(self.outlook.furthest)}
         if self.outlook.earliest is None:
-            message = _("More than %(furthest)s more judgements are needed for %(target)d %% on the top %(k)d.")
-            return message % facts
+            return _("More than %(furthest)s more judgements are needed to reach %(target)d %%.") % facts
         facts["low"] = format_about(self.outlook.earliest)
         if self.outlook.judgements is None:
-            message = _(
-                "At least %(low)s more judgements for %(target)d %% on the top %(k)d; how many is not clear yet."
-            )
+            message = _("At least %(low)s more judgements are needed to reach %(target)d %%; perhaps many more.")
             return message % facts
         facts["n"] = format_about(self.outlook.judgements)
         if self.outlook.cost is None:
-            needed = _("About %(n)s more judgements for %(target)d %% on the top %(k)d.") % facts
+            needed = _("About %(n)s more judgements are needed to reach %(target)d %%.") % facts
         else:
             facts["cost"] = f"{number_format(self.outlook.cost.quantize(Decimal(1)))} {self.outlook.currency}"
-            needed = _("About %(n)s more judgements (about %(cost)s) for %(target)d %% on the top %(k)d.") % facts
+            needed = _("About %(n)s more judgements (about %(cost)s) are needed to reach %(target)d %%.") % facts
         return f"{needed} {self.uncertainty}"
 
     @property
@@ -102,12 +97,9 @@ class StoppingPage:
         """The range of the forecast."""
         facts = {"low": format_about(self.outlook.earliest or 0), "furthest": format_about(self.outlook.furthest)}
         if self.outlook.latest is None:
-            return (
-                _("The range of 8 of 10 simulated continuations begins at %(low)s and ends beyond %(furthest)s.")
-                % facts
-            )
+            return _("8 of 10 simulated continuations need from %(low)s to more than %(furthest)s.") % facts
         facts["high"] = format_about(self.outlook.latest)
-        return _("8 of 10 simulated continuations take %(low)s to %(high)s.") % facts
+        return _("8 of 10 simulated continuations need %(low)s to %(high)s.") % facts
 
     @property
     def room_line(self) -> str:
@@ -123,12 +115,12 @@ class StoppingPage:
 
     @property
     def other_cut(self) -> str:
-        """A sentence about a number of top items that is more certain; empty if there is none."""
+        """Suggest another k whose top k are correct with a higher probability; empty if there is none."""
         best = self.found.best_cut
         if best is None or self.reached or self.found.best_probability < CLEAR_CUT:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
-        return _("The top %(k)d would be a clearer cut-off: it is correct with a probability of %(p)s %%.") % facts
+        return _("Consider the top %(k)d instead: they are correct with a probability of %(p)s %%.") % facts
 
     @property
     def stability_line(self) -> str:
@@ -233,7 +225,7 @@ def paused_by_rule(project: Project) -> Any:
 
 
 def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
-    """The probability that the top k is right in each version, by judgements, with the forecast and the target.
+    """The probability that the top k are correct in each version, by judgements, with the forecast and the target.
 
     Dotted lines enclose 8 of 10 simulated continuations.
     """
@@ -261,14 +253,14 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
     layout = {
         "xaxis": axis(_("Judgements")),
-        "yaxis": axis(_("top %(k)d right (%%)") % {"k": found.top_k}, range=[0, 102]),
+        "yaxis": axis(_("top %(k)d correct (%%)") % {"k": found.top_k}, range=[0, 102]),
     }
     table = FigureTable(
         [_("Judgements"), _("so far"), _("forecast"), _("low"), _("high")],
         [[x, round(y, 1), "", "", ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
         + [[x, "", *(round(y, 1) for y in row)] for x, *row in zip(ahead, expected, low, high, strict=True)],
     )
-    title = _("Probability that the top %(k)d are right") % {"k": found.top_k}
+    title = _("Probability that the top %(k)d are correct") % {"k": found.top_k}
     description = _("Now %(now).0f %%, after %(n)d more judgements %(later).0f %%.") % {
         "now": expected[0],
         "n": ahead[-1] - snapshot.included,

@@ -16,7 +16,7 @@ def make_crowd(seed=0, **settings):
 
 
 def test_processes_over_items_are_processes_over_pairs_with_the_preference_kernel():
-    """Second route: brute-force Gaussian algebra on all judged pairs."""
+    """Compare with brute-force Gaussian algebra on all judged pairs."""
     crowd = make_crowd()
     model = CollabGP(n_components=2, n_inducing_items=None, item_kernel=Matern32(length_scale=0.4))
     labels = crowd.labels.take(np.arange(30))

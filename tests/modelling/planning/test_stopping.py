@@ -144,7 +144,7 @@ def snapshot(project: Project, crowd: list[Worker]) -> ModelSnapshot:
 
 
 def say(snapshot: ModelSnapshot, probability: float) -> None:
-    """Let a version say this probability."""
+    """Store this probability in the version's diagnostics."""
     snapshot.diagnostics["stopping"]["probability"] = probability
     ModelSnapshot.objects.filter(pk=snapshot.pk).update(diagnostics=snapshot.diagnostics)
 
@@ -213,8 +213,8 @@ def test_the_cost_follows_from_the_pay(snapshot: ModelSnapshot) -> None:
     page = stopping_page(ModelSnapshot.objects.get())
     assert isinstance(page, StoppingPage)
     assert page.advice == (
-        "About 240 more judgements (about 18 GBP) for 90 % on the top 2. "
-        "8 of 10 simulated continuations take 200 to 900."
+        "About 240 more judgements (about 18 GBP) are needed to reach 90 %. "
+        "8 of 10 simulated continuations need 200 to 900."
     )
 
 
@@ -230,11 +230,11 @@ def advice(snapshot: ModelSnapshot, forecast: list[float], low: list[float], hig
 
 def test_an_uncertain_forecast_says_so(snapshot: ModelSnapshot) -> None:
     assert advice(snapshot, [0.5, 0.9], [0.5, 0.6], [0.5, 1.0]) == (
-        "About 400 more judgements for 90 % on the top 2. "
-        "The range of 8 of 10 simulated continuations begins at 320 and ends beyond 400."
+        "About 400 more judgements are needed to reach 90 %. "
+        "8 of 10 simulated continuations need from 320 to more than 400."
     )
     unclear = advice(snapshot, [0.5, 0.8], [0.5, 0.6], [0.5, 1.0])
-    assert unclear == "At least 320 more judgements for 90 % on the top 2; how many is not clear yet."
+    assert unclear == "At least 320 more judgements are needed to reach 90 %; perhaps many more."
     assert advice(snapshot, [0.1, 0.2], [0.1, 0.1], [0.1, 0.8]).startswith("More than 400 more judgements are needed")
 
 
@@ -258,7 +258,7 @@ def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
-    assert page.other_cut == "The top 3 would be a clearer cut-off: it is correct with a probability of 80 %."
+    assert page.other_cut == "Consider the top 3 instead: they are correct with a probability of 80 %."
 
 
 def test_an_improbable_boundary_is_not_recommended(snapshot: ModelSnapshot) -> None:
