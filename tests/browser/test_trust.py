@@ -55,9 +55,7 @@ def test_every_page_of_results_says_why_to_be_cautious(page_of_owner: Page, stud
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_worker_page_shows_the_assessment_with_its_evidence(
-    page_of_owner: Page, study: str, width: int
-) -> None:
+def test_a_worker_page_shows_the_assessment_with_its_evidence(page_of_owner: Page, study: str, width: int) -> None:
     page, worker = page_of_owner, Worker.objects.earliest("pk")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{study}/workers/?sort=careless")
