@@ -15,7 +15,7 @@ from annotation.models.arms import list_designs
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.planning.groups import has_pairs_within_groups
-from modelling.planning.stop_rule import Assessment
+from modelling.planning.stop_rule import StopRuleResult
 from modelling.training.votes import get_votes
 
 MAX_VERSIONS = 200  # on the curve, the newest ones
@@ -53,7 +53,7 @@ class Stability:
 
 @dataclass(frozen=True)
 class StoppingPage:
-    found: Assessment
+    found: StopRuleResult
     target: int
     reached: bool
     outlook: Outlook
@@ -151,7 +151,7 @@ def format_about(number: int) -> str:
 
 def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
     """The facts for the page; None if the version has no stopping assessment."""
-    project, found = snapshot.project, Assessment.load(snapshot)
+    project, found = snapshot.project, StopRuleResult.load(snapshot)
     if found is None:
         return None
     return StoppingPage(
@@ -167,7 +167,7 @@ def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
     )
 
 
-def get_outlook(project: Project, found: Assessment) -> Outlook:
+def get_outlook(project: Project, found: StopRuleResult) -> Outlook:
     target, curve = project.stop_target / 100, found.forecast
     needed = curve.needed(target)
     recruitment = Recruitment.objects.filter(project=project).first()
@@ -189,7 +189,7 @@ def free_room(project: Project) -> int:
     return max(sum(n * (n - 1) // 2 for n in sizes) * slots - issued, 0)
 
 
-def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
+def find_stability(snapshot: ModelSnapshot, found: StopRuleResult) -> Stability:
     """Compare the top k of the ranking with those of earlier versions, newest first, until they differ."""
     top = top_items(snapshot.pk, found)
     versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lt=snapshot.number)
@@ -202,7 +202,7 @@ def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
     return Stability(run, since, snapshot.included - included, is_first=not earlier)
 
 
-def top_items(version: int, found: Assessment) -> set[int]:
+def top_items(version: int, found: StopRuleResult) -> set[int]:
     """The items at the top of the ranking, or of each group if the study has several."""
     scores = ConsensusScore.objects.filter(snapshot=version).order_by("rank")
     if found.groups == 1:
@@ -224,7 +224,7 @@ def paused_by_rule(project: Project) -> Any:
     return last.at if last and last.details.get("state", [None, None])[1] == Project.State.PAUSED else None
 
 
-def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
+def certainty_figure(snapshot: ModelSnapshot, found: StopRuleResult, target: int) -> Figure:
     """The probability that the top k are correct in each version, by judgements, with the forecast and the target.
 
     Dotted lines enclose 8 of 10 simulated continuations.

@@ -16,7 +16,7 @@ from modelling.dashboards.planning.stopping import StoppingPage, format_about, s
 from modelling.models import ModelSnapshot
 from modelling.planning.policy import PairQuestion, Purpose, pair_gains
 from modelling.planning.posterior import OrderPosterior
-from modelling.planning.stop_rule import Assessment, pause_if_certain
+from modelling.planning.stop_rule import StopRuleResult, pause_if_certain
 from modelling.planning.stopping import (
     Forecast,
     candidates,
@@ -150,7 +150,7 @@ def say(snapshot: ModelSnapshot, probability: float) -> None:
 
 
 def test_a_version_stores_what_the_page_says(snapshot: ModelSnapshot, owner: User, log_in: LogIn) -> None:
-    found = Assessment.load(snapshot)
+    found = StopRuleResult.load(snapshot)
     assert found is not None
     assert (found.top_k, found.groups) == (2, 1)
     text = log_in(owner).get("/projects/pets/stopping/").text
