@@ -39,7 +39,7 @@ def exceeded_limit(project: Project) -> int:
 
 
 def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
-    """Whether the engine cannot fit so many items with the settings' similarity."""
+    """Whether there are more items than the engine can fit with the similarity of the settings."""
     return settings.engine == PAPER_SVI and settings.kernel == NONE and n_items > MAX_INDEPENDENT_ITEMS
 
 

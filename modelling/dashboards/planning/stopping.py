@@ -64,13 +64,26 @@ class StoppingPage:
     spans_parts: bool
 
     @property
+    def probability_label(self) -> str:
+        return label_probability(self.found.top_k)
+
+    @property
     def sentence(self) -> str:
         """The probability that the top k are correct, as a sentence."""
         facts = {"k": self.found.top_k, "p": f"{100 * self.found.probability:.0f}", "n": self.found.groups}
         if self.found.groups > 1:
-            message = _("On average over the %(n)d groups, the top %(k)d are correct with a probability of %(p)s %%.")
+            message = ngettext(
+                "On average over the %(n)d groups, the top item is correct with a probability of %(p)s %%.",
+                "On average over the %(n)d groups, the top %(k)d are correct with a probability of %(p)s %%.",
+                self.found.top_k,
+            )
             return message % facts
-        return _("The top %(k)d are correct with a probability of %(p)s %%.") % facts
+        message = ngettext(
+            "The top item is correct with a probability of %(p)s %%.",
+            "The top %(k)d are correct with a probability of %(p)s %%.",
+            self.found.top_k,
+        )
+        return message % facts
 
     @property
     def advice(self) -> str:
@@ -120,27 +133,47 @@ class StoppingPage:
         if best is None or self.reached or self.found.best_probability < CLEAR_CUT:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
-        return _("Consider the top %(k)d instead: they are correct with a probability of %(p)s %%.") % facts
+        message = ngettext(
+            "Consider the top item alone: it is correct with a probability of %(p)s %%.",
+            "Consider the top %(k)d instead: they are correct with a probability of %(p)s %%.",
+            best,
+        )
+        return message % facts
 
     @property
     def stability_line(self) -> str:
         if self.stability.is_first:
             return ""
         if self.stability.versions < 2:
-            return _("The previous version had a different top %(k)d.") % {"k": self.found.top_k}
+            message = ngettext(
+                "The previous version had another top item.",
+                "The previous version had a different top %(k)d.",
+                self.found.top_k,
+            )
+            return message % {"k": self.found.top_k}
         facts = {
             "k": self.found.top_k,
             "since": self.stability.since,
             "n": number_format(self.stability.judgements, force_grouping=True),
         }
-        return (
-            ngettext(
+        if self.found.top_k == 1:
+            message = ngettext(
+                "The top item has been the same since version %(since)d, %(n)s judgement ago.",
+                "The top item has been the same since version %(since)d, %(n)s judgements ago.",
+                self.stability.judgements,
+            )
+        else:
+            message = ngettext(
                 "The top %(k)d have been the same since version %(since)d, %(n)s judgement ago.",
                 "The top %(k)d have been the same since version %(since)d, %(n)s judgements ago.",
                 self.stability.judgements,
             )
-            % facts
-        )
+        return message % facts
+
+
+def label_probability(k: int) -> str:
+    message = ngettext("Probability that the top item is correct", "Probability that the top %(k)d are correct", k)
+    return message % {"k": k}
 
 
 def format_about(number: int) -> str:
@@ -253,14 +286,17 @@ def certainty_figure(snapshot: ModelSnapshot, found: StopRuleResult, target: int
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
     layout = {
         "xaxis": axis(_("Judgements")),
-        "yaxis": axis(_("top %(k)d correct (%%)") % {"k": found.top_k}, range=[0, 102]),
+        "yaxis": axis(
+            ngettext("top item correct (%%)", "top %(k)d correct (%%)", found.top_k) % {"k": found.top_k},
+            range=[0, 102],
+        ),
     }
     table = FigureTable(
         [_("Judgements"), _("so far"), _("forecast"), _("low"), _("high")],
         [[x, round(y, 1), "", "", ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
         + [[x, "", *(round(y, 1) for y in row)] for x, *row in zip(ahead, expected, low, high, strict=True)],
     )
-    title = _("Probability that the top %(k)d are correct") % {"k": found.top_k}
+    title = label_probability(found.top_k)
     description = _("Now %(now).0f %%, after %(n)d more judgements %(later).0f %%.") % {
         "now": expected[0],
         "n": ahead[-1] - snapshot.included,

@@ -253,12 +253,19 @@ def test_the_page_warns_where_pairs_have_no_room_for_the_judgements_needed(snaps
         assert bool(page.room_line) is shown
 
 
-def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
-    stored = {**snapshot.diagnostics["stopping"], "probability": 0.3, "by_cut": [0.2, 0.3, 0.8, 0.4]}
+@pytest.mark.parametrize(
+    ("by_cut", "sentence"),
+    [
+        ([0.2, 0.3, 0.8, 0.4], "Consider the top 3 instead: they are correct with a probability of 80 %."),
+        ([0.8, 0.3, 0.2, 0.4], "Consider the top item alone: it is correct with a probability of 80 %."),
+    ],
+)
+def test_a_clearer_boundary_is_suggested(snapshot: ModelSnapshot, by_cut: list[float], sentence: str) -> None:
+    stored = {**snapshot.diagnostics["stopping"], "probability": 0.3, "by_cut": by_cut}
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
-    assert page.other_cut == "Consider the top 3 instead: they are correct with a probability of 80 %."
+    assert page.other_cut == sentence
 
 
 def test_an_improbable_boundary_is_not_recommended(snapshot: ModelSnapshot) -> None:
