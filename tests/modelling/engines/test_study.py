@@ -29,6 +29,7 @@ from modelling.updater.settings_search import (
 from modelling.web.api.tokens import create_token
 from tests.modelling.exports.samples import csv_rows, export_bytes, retract
 from tests.modelling.exports.test_archive import files_in, reproduced
+from tests.modelling.samples.cached_fits import shared_fits
 from tests.modelling.samples.two_camps import make_study
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +48,8 @@ def study(project: Project, judge: Callable[..., services.Receipt], monkeypatch:
     Project.objects.update(model_settings=PUBLISHED, suggestions="personal", redundancy=50)
     project.refresh_from_db()
     workers = make_study(project, n_items=9, n_workers=8, n_labels=240)
-    assert update.update_one("test") is not None
+    with shared_fits():
+        assert update.update_one("test") is not None
     monkeypatch.setattr(update, "_cache", {})
     newcomer = services.enrol(project=project, traits={"camp": "facts", "age": 40})
     for worker in (workers[0], newcomer, newcomer):
