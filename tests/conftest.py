@@ -52,15 +52,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if n_processes == 1:
         return
     slow = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")]
-    taken = set(slow)
-    short = [item for item in items if item not in taken]
-    parts = []
-    for number in range(n_processes, 0, -1):
-        size = (len(slow) + len(short)) // number
-        n_slow = min(size, len(slow) // number)
-        parts += slow[:n_slow] + short[: size - n_slow]
-        del slow[:n_slow], short[: size - n_slow]
-    items[:] = parts
+    dealt = set(slow)
+    short, start = [item for item in items if item not in dealt], 0
+    items.clear()
+    for number in range(n_processes):
+        share = slow[number::n_processes]
+        size = (len(slow) + len(short) - len(items)) // (n_processes - number)
+        end = start + max(size - len(share), 0)
+        items += share + short[start:end]
+        start = end
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
