@@ -10,6 +10,8 @@ test-fast: PROCESSES ?= 2
 # One BLAS thread per process: faster on small matrices, and bitwise reproducible.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Processes read the compiled tests of earlier ones.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
