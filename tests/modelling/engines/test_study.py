@@ -130,6 +130,7 @@ def test_exports_the_report_and_the_api_name_the_engine(study: Project, owner: U
     assert 0 < predicted["pairs"][0]["probability"] < 1
 
 
+@pytest.mark.slow
 def test_an_archive_reproduces_the_ranking(study: Project, tmp_path: Path) -> None:
     event_log.raise_inputs_revision(study.pk)  # a refit: a step is not what an archive repeats
     assert update.update_one("test") is not None
@@ -207,6 +208,7 @@ def test_a_large_study_is_fitted_from_its_rows_with_the_same_result(
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_search_for_settings_fits_the_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that the engine cannot fit are left out."""
     current = ModelSettings.from_dict(PUBLISHED)
