@@ -24,7 +24,7 @@ from annotation.http import throttling
 from annotation.models import Item, Membership, Project, User, Worker
 from annotation.storage import event_log
 from benchmarks.load.installation import TEMPLATE_VARIABLE
-from tests.helpers import migrated_database
+from tests.helpers import migrated_database, postgres
 
 T = TypeVar("T")
 # Random examples only in drills; otherwise every run tests the same examples, however slow the machine.
@@ -42,6 +42,27 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[TEMPLATE_VARIABLE] = config.stash[TEMPLATE] = tempfile.mkdtemp(prefix="concord-template-")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let every process start with its share of the slow tests: the short ones fill the gaps at the end.
+
+    pytest-xdist gives each process one part of the list, and a process without work takes the end of another's.
+    """
+    n_processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if n_processes == 1:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")]
+    dealt = set(slow)
+    short, start = [item for item in items if item not in dealt], 0
+    items.clear()
+    for number in range(n_processes):
+        share = slow[number::n_processes]
+        size = (len(slow) + len(short) - len(items)) // (n_processes - number)
+        end = start + max(size - len(share), 0)
+        items += share + short[start:end]
+        start = end
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     shutil.rmtree(settings.DATA_DIR, ignore_errors=True)
     if folder := session.config.stash.get(TEMPLATE, ""):
@@ -53,6 +74,13 @@ def django_db_keepdb(request: pytest.FixtureRequest, django_db_modify_db_setting
     """Start from the kept database, if it fits the present migrations."""
     is_reused: bool = request.config.getvalue("reuse_db")
     return is_reused or (connection.vendor == "sqlite" and migrated_database.restore())
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """On PostgreSQL, copy a migrated database, which all processes share."""
+    if connection.vendor == "postgresql" and (server := os.environ.get("DATABASE_URL")):
+        connection.settings_dict["TEST"]["TEMPLATE"] = postgres.migrated_template(server)
 
 
 @pytest.fixture(scope="session")

@@ -258,6 +258,7 @@ NOT_FOUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.both_databases
 def test_every_page_of_a_study_with_a_version_responds(project: Project, clients: dict[str, Client]) -> None:
     make_fitted_study(project)

@@ -14,6 +14,26 @@ from tests.browser.judging.judging_session import JudgingSession, make_study
 from tests.helpers.serving import serving
 from tests.modelling.samples.cached_fits import cached_fits as cached_fits
 
+# Chromium obeys only the last --disable-features, so it repeats Playwright's. The address bar's two suggestion pages,
+# loaded with every window, would take half a second of CPU for each context.
+DISABLED_FEATURES = (
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "AimEnabled",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "TcpPortRandomizationWin",
+    "ThirdPartyStoragePartitioning",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     "--no-sandbox",
@@ -23,6 +43,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(DISABLED_FEATURES)}",
 ]
 
 expect.set_options(timeout=60_000)  # ms: generous, since the machine may be busy

@@ -77,6 +77,7 @@ def test_an_invalid_plan_is_refused(settings, plan: str) -> None:
         set_plan(settings, plan)
 
 
+@pytest.mark.slow
 def test_a_server_outside_a_drill_does_not_start_with_a_plan(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "CONCORD_DATA": str(tmp_path), "FAULTS": "point=rename"}
     done = subprocess.run(

@@ -29,6 +29,7 @@ from modelling.updater.settings_search import (
 from modelling.web.api.tokens import create_token
 from tests.modelling.exports.samples import csv_rows, export_bytes, retract
 from tests.modelling.exports.test_archive import files_in, reproduced
+from tests.modelling.samples.cached_fits import shared_fits
 from tests.modelling.samples.two_camps import make_study
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +48,8 @@ def study(project: Project, judge: Callable[..., services.Receipt], monkeypatch:
     Project.objects.update(model_settings=PUBLISHED, suggestions="personal", redundancy=50)
     project.refresh_from_db()
     workers = make_study(project, n_items=9, n_workers=8, n_labels=240)
-    assert update.update_one("test") is not None
+    with shared_fits():
+        assert update.update_one("test") is not None
     monkeypatch.setattr(update, "_cache", {})
     newcomer = services.enrol(project=project, traits={"camp": "facts", "age": 40})
     for worker in (workers[0], newcomer, newcomer):
@@ -128,6 +130,7 @@ def test_exports_the_report_and_the_api_name_the_engine(study: Project, owner: U
     assert 0 < predicted["pairs"][0]["probability"] < 1
 
 
+@pytest.mark.slow
 def test_an_archive_reproduces_the_ranking(study: Project, tmp_path: Path) -> None:
     event_log.raise_inputs_revision(study.pk)  # a refit: a step is not what an archive repeats
     assert update.update_one("test") is not None
@@ -205,6 +208,7 @@ def test_a_large_study_is_fitted_from_its_rows_with_the_same_result(
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_search_for_settings_fits_the_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that the engine cannot fit are left out."""
     current = ModelSettings.from_dict(PUBLISHED)

@@ -16,6 +16,7 @@ from modelling.exports.points import resolve_point
 from modelling.exports.tables.base import ExportTable
 from modelling.models import ModelSnapshot
 from modelling.updater.update import update_one
+from tests.modelling.samples.cached_fits import shared_fits
 from tests.modelling.samples.histories import answer, make_study
 
 TEXTS = ("=1+1 is two.", "Dogs bark\nat night.", "Fish\tare quiet, “pets”.", "Birds <b>sing</b>.", "Hamsters sleep.")
@@ -59,7 +60,8 @@ def retract(project: Project, sequence: int) -> None:
 
 
 def fit(project: Project) -> ModelSnapshot:
-    snapshot = update_one("test", project)
+    with shared_fits():
+        snapshot = update_one("test", project)
     assert snapshot is not None
     return snapshot
 

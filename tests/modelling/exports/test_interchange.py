@@ -10,7 +10,6 @@ import choix
 import evalica
 import pandas as pd
 import pytest
-from crowdkit.aggregation import BradleyTerry
 
 from annotation.importing.judgement_files import read_judgements
 from annotation.importing.judgements import import_judgements
@@ -51,6 +50,8 @@ def test_crowd_kit_counts_the_same_winners(odd: Project) -> None:
     assert list(table.columns[:4]) == ["worker", "left", "right", "label"]
     assert Counter(table["label"].str.removeprefix("'")) == wins(odd)
     assert table["worker"].nunique() == 4
+    from crowdkit.aggregation import BradleyTerry  # slow to import
+
     scores = BradleyTerry(n_iter=20).fit_predict(table)
     assert set(scores.index) == {"'=item-0", *(f"item-{n}" for n in range(1, 5))}
 

@@ -84,6 +84,7 @@ def test_the_forecast_starts_at_the_certainty_of_now(posterior: OrderPosterior) 
     assert found.low[0] == found.probability[0] == found.high[0] == pytest.approx(now, abs=2 * SAMPLING)
 
 
+@pytest.mark.slow
 def test_the_forecast_is_when_simulated_answers_reach_the_target(posterior: OrderPosterior) -> None:
     """Against studies with a true order, whose measurements of random pairs are observed one by one."""
     rng, target, reached = np.random.default_rng(6), 0.8, []

@@ -18,6 +18,7 @@ from modelling.models import ModelSnapshot
 from modelling.training.snapshots import FittedModel
 from modelling.training.storage import array_store
 from modelling.updater.update import update_one
+from tests.modelling.samples.cached_fits import shared_fits
 
 KINDS = ("Evidence and numbers", "Stories of people", "Plain words")
 CHOICES = {1.0: "lo", 0.0: "hi", 0.5: "tie"}
@@ -96,7 +97,8 @@ def count_queries(client: Client, address: str) -> int:
 def make_fitted_study(project: Project, **sizes: int) -> ModelSnapshot:
     """Fit the first version of such a study."""
     make_study(project, **sizes)
-    snapshot = update_one("test")
+    with shared_fits():
+        snapshot = update_one("test")
     assert snapshot is not None
     return snapshot
 

@@ -19,7 +19,10 @@ OF_NO_PROJECT = {"deleted a project", "listed a host for webhooks", "took a host
 def audited_texts() -> set[str]:
     """The text constants among the arguments of every call that writes an audit entry."""
     files = [path for app in ("annotation", "modelling") for path in (Path(settings.BASE_DIR) / app).rglob("*.py")]
-    calls = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    sources = [
+        source for path in files if any(f"{name}(" in (source := path.read_text(encoding="utf-8")) for name in AUDITS)
+    ]
+    calls = [node for source in sources for node in ast.walk(ast.parse(source))]
     texts = [
         part.value
         for node in calls

@@ -176,6 +176,7 @@ def test_the_table_names_every_method_and_too_few_judgements_are_reported(
     assert "In brackets: 95% intervals, with 3 workers as independent clusters." in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_any_method_of_the_catalogue_can_be_evaluated(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     make_study(project, n_items=4, n_workers=3, n_labels=24)

@@ -20,6 +20,7 @@ from modelling.training.storage.label_store import RECORD, UpdateRows, delete_un
 from modelling.training.training_state import TrainingState
 from modelling.training.verification import find_problems, rebuild
 from modelling.updater import leases, update, update_state
+from tests.modelling.samples.cached_fits import shared_fits
 from tests.modelling.samples.histories import Answer, answer, make_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -40,7 +41,8 @@ def draw_answers(seed: int, count: int, workers: int = N_WORKERS) -> list[Answer
 def study(db: None) -> Project:
     """Forty workers with six answers each, fitted."""
     project = make_study("rows", draw_answers(0, 6 * N_WORKERS), refit_growth=2.0)
-    assert update.update_one("one").kind == "refit"
+    with shared_fits():
+        assert update.update_one("one").kind == "refit"
     return project
 
 
