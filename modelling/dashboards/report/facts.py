@@ -128,7 +128,7 @@ class Report:
 
     @property
     def hyperparameters(self) -> str:
-        return ", ".join(f"{row.label} {row.value}" for row in self.version.hyperparameters)
+        return "; ".join(f"{row.label} = {row.value}" for row in self.version.hyperparameters)
 
     @property
     def has_suggestions(self) -> bool:

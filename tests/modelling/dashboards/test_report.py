@@ -224,7 +224,7 @@ def test_a_study_of_ties_says_why_it_has_no_reliability(db: None) -> None:
 
 def test_the_methods_state_the_hyperparameters(messy: ModelSnapshot) -> None:
     lapse = floatformat(100 * messy.hyperparameters["lapse"], 1)
-    assert f"answers given at random {lapse} %" in " ".join(visible_text(render_report(messy)).split())
+    assert f"answers given at random = {lapse} %" in " ".join(visible_text(render_report(messy)).split())
     messy.diagnostics.pop("hyperparameters")
     assert "The model learned" not in render_report(messy)
 
