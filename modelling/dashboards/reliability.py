@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.http.arm_filter import EVERY_ARM, ArmFilter
+from annotation.models import Item, Project
 from modelling.models import ModelSnapshot
 from modelling.training.reliability import Estimate
 from modelling.training.reliability.versions import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
@@ -108,12 +110,20 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class MemberRow:
+    """The fit of an item or a worker, with the address of its page."""
+
+    fit: MemberFit
+    url: str
+
+
+@dataclass(frozen=True)
 class MemberTable:
     """Items or workers with the largest infit, and how many of all exceed their expected range."""
 
     label: str
     column: str
-    shown: list[MemberFit]
+    shown: list[MemberRow]
     total: int
     misfits: int
 
@@ -140,8 +150,8 @@ def reliability_page(snapshot: ModelSnapshot, arms: ArmFilter = EVERY_ARM) -> Re
     ]
     measures.sort(key=lambda measure: measure.inflated)
     tables = [
-        _table(_("Fit of items"), _("Item"), found.items),
-        _table(_("Fit of workers"), _("Worker"), found.workers),
+        _table(_("Fit of items"), _("Item"), found.items, _item_urls(snapshot.project, found.items)),
+        _table(_("Fit of workers"), _("Worker"), found.workers, _worker_urls(snapshot.project, found.workers)),
     ]
     tables, policies = [table for table in tables if table.total], found.policies
     return ReliabilityPage(measures, tables, policies.suggested, policies.random, arms)
@@ -162,6 +172,18 @@ def _reason(found: VersionReliability, name: str) -> str:
     return _("Not enough data.")
 
 
-def _table(label: str, column: str, members: list[MemberFit]) -> MemberTable:
-    misfits = sum(each.misfits for each in members)
-    return MemberTable(label, column, members[:SHOWN_MEMBERS], len(members), misfits)
+def _table(label: str, column: str, members: list[MemberFit], urls: dict[str, str]) -> MemberTable:
+    shown = [MemberRow(each, urls.get(each.name, "")) for each in members[:SHOWN_MEMBERS]]
+    return MemberTable(label, column, shown, len(members), sum(each.misfits for each in members))
+
+
+def _item_urls(project: Project, members: list[MemberFit]) -> dict[str, str]:
+    """The pages of the shown items' newest revisions, by key."""
+    keys = [each.name for each in members[:SHOWN_MEMBERS]]
+    items = Item.objects.filter(project=project, key__in=keys).order_by("revision").values_list("key", "pk")
+    return {key: reverse("modelling:item", args=[project.slug, pk]) for key, pk in items}
+
+
+def _worker_urls(project: Project, members: list[MemberFit]) -> dict[str, str]:
+    shown = members[:SHOWN_MEMBERS]
+    return {each.name: reverse("modelling:worker", args=[project.slug, each.name]) for each in shown}

@@ -71,6 +71,11 @@ class ModelSnapshot(models.Model):
         """Whether the paper's own algorithm fitted this version."""
         return bool(self.settings.get("engine") == PAPER_SVI)
 
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The scales that the model learned; empty in versions of earlier releases."""
+        return self.diagnostics.get("hyperparameters") or {}
+
 
 class SnapshotArrays(models.Model):
     """The arrays of a snapshot (.npz) in the database, where all machines can read them."""

@@ -80,12 +80,7 @@ def opening_checklist(project: Project, recruitment: Recruitment, payment: Payme
             reachable >= project.judgements_per_worker,
             "annotation:items",
         ),
-        ChecklistEntry(
-            _("Number of workers: %(wanted)s judgements planned, %(room)s possible")
-            % {"wanted": number_format(wanted, force_grouping=True), "room": number_format(room, force_grouping=True)},
-            0 < wanted <= room,
-            RECRUITMENT,
-        ),
+        ChecklistEntry(_describe_places(wanted, room), 0 < wanted <= room, RECRUITMENT),
         ChecklistEntry(
             _("Pay of at least the minimum per hour"), payment.per_hour is not None and not payment.too_low, RECRUITMENT
         ),
@@ -97,3 +92,10 @@ def opening_checklist(project: Project, recruitment: Recruitment, payment: Payme
     if recruitment.platform == Recruitment.Platform.PROLIFIC:
         entries.append(ChecklistEntry(_("ID of the study on Prolific"), bool(recruitment.study_id), RECRUITMENT))
     return entries
+
+
+def _describe_places(wanted: int, room: int) -> str:
+    if not wanted:
+        return _("Number of workers")
+    counts = {"wanted": number_format(wanted, force_grouping=True), "room": number_format(room, force_grouping=True)}
+    return _("Number of workers: %(wanted)s judgements planned, %(room)s possible") % counts

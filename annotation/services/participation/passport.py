@@ -58,12 +58,17 @@ def digest_of(content: Any) -> str:
 
 def freeze(project: Project) -> None:
     """Freeze the plan when a study opens. After the first answer of a person nothing is frozen again."""
-    if Judgement.objects.filter(project=project).exclude(source__in=NOT_COLLECTED).exists():
+    if has_answers(project):
         return
     passport = get_passport(project)
     passport.content, passport.frozen_at = plan_of(project), timezone.now()
     passport.digest = digest_of([passport.content, passport.frozen_at.isoformat()])
     passport.save()
+
+
+def has_answers(project: Project) -> bool:
+    """Whether a person has answered; imported and simulated answers do not keep a plan from being frozen."""
+    return Judgement.objects.filter(project=project).exclude(source__in=NOT_COLLECTED).exists()
 
 
 def is_intact(content: dict[str, Any], frozen_at: str, digest: str) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -170,4 +171,6 @@ def _format_value(value: Any) -> str:
         return ", ".join(f"{name.replace('_', ' ')} {_format_value(part)}" for name, part in value.items())
     if value is None or isinstance(value, bool):
         return {True: _("yes"), False: _("no"), None: _("none")}[value]
+    if isinstance(value, int):
+        return number_format(value, force_grouping=True) if value else ""
     return str(value) if value else ""

@@ -56,6 +56,7 @@ def show(request: ResearcherRequest, project: Project) -> HttpResponse:
         "payment": payment,
         "arms": arms,
         "stages": stages,
+        "counts_arrivals": any(stage.label == _("arrived") for stage in stages),
         "n_others": count_others(project),
         "checklist": opening_checklist(project, recruitment, payment),
         "participants": list_participants(project, recruitment.platform, arms.name) if recruitment.platform else [],

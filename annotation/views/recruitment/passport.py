@@ -26,6 +26,7 @@ from annotation.services.participation.passport import (
     RULES,
     changed_items,
     get_passport,
+    has_answers,
     is_intact,
     list_changes,
     plan_of,
@@ -147,6 +148,7 @@ def show(request: ResearcherRequest, project: Project) -> HttpResponse:
     context = {
         "project": project,
         "passport": passport,
+        "has_answers": has_answers(project),
         "form": form if is_owner else None,
         "plan": describe_plan(plan),
         "intact": is_intact(passport.content, frozen_at, passport.digest),

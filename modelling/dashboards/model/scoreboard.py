@@ -64,9 +64,9 @@ def scoreboard(project: Project, upto: int) -> Scoreboard | None:
     if not sums:
         return None
     losses = {method: each.log_loss / each.labels for method, each in sums.items()}
-    best, names = min(losses.values()), method_names(project, upto, sums)
-    ordered = sorted(losses, key=lambda method: losses[method])
-    rows = [_row(names[method], sums[method], losses[method] == best) for method in ordered]
+    names, ordered = method_names(project, upto, sums), sorted(losses, key=lambda method: losses[method])
+    enough = _are_enough([each.labels for each in sums.values()], len(versions))
+    rows = [_row(names[method], sums[method], enough and method == ordered[0]) for method in ordered]
     figures = [losses_figure(versions, names), calibration_figure(sums, names)]
     return Scoreboard(_summary(sums, losses, versions), rows, figures)
 
@@ -152,6 +152,11 @@ def _verdict(versions: Versions, rival: str) -> str:
     )
 
 
+def _are_enough(judgements: list[int], batches: int) -> bool:
+    """Whether methods can be compared by so many new judgements of each, in so many versions."""
+    return min(judgements) >= MIN_SCORED and batches >= MIN_BATCHES
+
+
 def _log_loss_gain(versions: Versions, rival: str) -> tuple[float, float | None]:
     """How much smaller the personal model's mean log loss is than the rival's, and its standard error over versions.
 
@@ -166,7 +171,7 @@ def _log_loss_gain(versions: Versions, rival: str) -> tuple[float, float | None]
             differences.append((other.log_loss - rival_before.log_loss) - (own.log_loss - own_before.log_loss))
             labels.append(n)
     total, size = sum(labels), len(labels)
-    if total < MIN_SCORED or size < MIN_BATCHES:
+    if not _are_enough([total], size):
         return 0.0, None
     gain = sum(differences) / total
     residual = np.array(differences) - gain * np.array(labels)

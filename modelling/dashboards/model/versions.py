@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from annotation.models import Item, Project
 from modelling.dashboards.common.figures import Figure, FigureTable, axis, rounded
 from modelling.dashboards.common.warnings import describe_warnings, find_warnings
+from modelling.dashboards.model.hyperparameters import HyperparameterRow, hyperparameter_rows
 from modelling.dashboards.workers.exclusion import ExclusionChange, exclusion_changes
 from modelling.models import ConsensusScore, ModelSnapshot, UpdateState
 from modelling.training.settings import ModelSettings, SettingRow, setting_rows
@@ -70,6 +71,7 @@ class VersionPage:
     caution: str
     warnings: list[str]
     components: int | None
+    hyperparameters: list[HyperparameterRow]
     figures: list[Figure]
     stages: list[UpdateStage]
     before: ModelSnapshot | None
@@ -124,6 +126,7 @@ class Comparison:
     older: ModelSnapshot
     newer: ModelSnapshot
     inputs: InputChanges
+    hyperparameters: list[HyperparameterRow]
     page: Page
     unchanged: int
     added: list[Item]
@@ -190,6 +193,7 @@ def version_page(snapshot: ModelSnapshot) -> VersionPage:
         caution=describe_warnings(snapshot, find_warnings(snapshot)),
         warnings=[str(warning) for warning in diagnostics.get("warnings", [])],
         components=diagnostics.get("components"),
+        hyperparameters=hyperparameter_rows(snapshot),
         figures=[bound] if bound else [],
         stages=update_stages(diagnostics.get("seconds", {})),
         before=siblings.filter(number__lt=snapshot.number).first(),
@@ -241,6 +245,7 @@ def compare_versions(older: ModelSnapshot, newer: ModelSnapshot, page_number: st
         older=older,
         newer=newer,
         inputs=input_changes(older, newer),
+        hyperparameters=hyperparameter_rows(newer, previous=older),
         page=Paginator(moved, MOVES_PER_PAGE).get_page(page_number),
         unchanged=len(both) - len(moved),
         added=[score.item for pk, score in after.items() if pk not in before],

@@ -127,6 +127,10 @@ class Report:
         return any(group.n_claims for group in self.claims)
 
     @property
+    def hyperparameters(self) -> str:
+        return "; ".join(f"{row.label} = {row.value}" for row in self.version.hyperparameters)
+
+    @property
     def has_suggestions(self) -> bool:
         return self.reliability.suggested > 0
 

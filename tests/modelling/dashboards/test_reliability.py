@@ -33,10 +33,14 @@ def test_page_and_file_have_the_same_figures(
     for table, column in zip(page.tables, (1, 2), strict=True):
         infit = {row[column]: row[3] for row in rows if row[0] == "infit" and row[column]}
         assert len(infit) == table.total
-        assert {each.name: each.infit for each in table.shown}.items() <= infit.items()
+        assert {each.fit.name: each.fit.infit for each in table.shown}.items() <= infit.items()
     text = log_in(owner).get("/projects/pets/reliability/").text
     assert f"{in_file['ssr'][0]:.3f}" in text
     assert "No pairs were suggested by the model" in text
+    for table in page.tables:
+        for each in table.shown:
+            assert f'<a href="{each.url}"><bdi>{each.fit.name}</bdi></a>' in text
+            assert log_in(owner).get(each.url).status_code == 200
 
 
 def test_self_consistency_is_that_of_the_progress_page(snapshot: ModelSnapshot) -> None:

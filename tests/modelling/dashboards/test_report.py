@@ -6,6 +6,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
+from django.template.defaultfilters import floatformat
 from django.test import Client
 
 from annotation.models import Item, Judgement, Project, StudyPassport, User, Worker
@@ -219,6 +220,13 @@ def test_a_study_of_ties_says_why_it_has_no_reliability(db: None) -> None:
     assert reasons["self_consistency"] == "Not enough data."
     assert reasons["tie_rate"] == ""
     assert "0.00 ±" in visible_text(render_report(snapshot))
+
+
+def test_the_methods_state_the_hyperparameters(messy: ModelSnapshot) -> None:
+    lapse = floatformat(100 * messy.hyperparameters["lapse"], 1)
+    assert f"answers given at random = {lapse} %" in " ".join(visible_text(render_report(messy)).split())
+    messy.diagnostics.pop("hyperparameters")
+    assert "The model learned" not in render_report(messy)
 
 
 def test_the_report_is_german_if_asked(messy: ModelSnapshot) -> None:

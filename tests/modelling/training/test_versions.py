@@ -239,6 +239,52 @@ def test_a_comparison_shows_changed_settings_and_new_items(project: Project, thr
     assert compared.inputs.refits == 1
 
 
+LEARNED = {"consensus_variance": 0.5625, "taste_variance": 0.0, "lapse": 0.0213, "feature_share": 0.5}
+
+
+def test_the_version_page_shows_the_hyperparameters_that_the_version_has(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    snapshot = make_version(project, 1, diagnostics={"hyperparameters": LEARNED | {"unknown": 1.0}})
+    shown = [(row.label, row.value) for row in version_page(snapshot).hyperparameters]
+    assert shown == [
+        ("spread of the consensus", "0.75"),
+        ("spread of personal tastes", "0.00"),
+        ("answers given at random", "2.1 %"),
+        ("consensus that follows the texts", "50 %"),
+    ]
+    text = log_in(owner).get("/projects/pets/model/versions/1/").text
+    assert "Answers given at random" in text
+    assert "Differences that count as ties" not in text
+
+
+@pytest.mark.parametrize("learned", [{}, None])
+def test_a_version_without_hyperparameters_has_no_table_of_them(
+    project: Project, owner: User, log_in: Callable[[User], Client], learned: dict[str, float] | None
+) -> None:
+    make_version(project, 1, diagnostics={"hyperparameters": learned})
+    make_version(project, 2)
+    client = log_in(owner)
+    for page in ("versions/1/", "versions/2/", "compare/?from=1&to=2"):
+        assert "What the model learned" not in client.get(f"/projects/pets/model/{page}").text
+
+
+def test_a_comparison_shows_the_hyperparameters_of_both_versions(
+    project: Project, owner: User, log_in: Callable[[User], Client]
+) -> None:
+    older = make_version(project, 1, diagnostics={"hyperparameters": {"consensus_variance": 1.0, "tie_margin": 0.3}})
+    newer = make_version(project, 2, diagnostics={"hyperparameters": LEARNED})
+    rows = [(row.label, row.previous, row.value) for row in compare_versions(older, newer).hyperparameters]
+    assert rows == [
+        ("spread of the consensus", "1.00", "0.75"),
+        ("spread of personal tastes", "", "0.00"),
+        ("answers given at random", "", "2.1 %"),
+        ("differences that count as ties", "0.30", ""),
+        ("consensus that follows the texts", "", "50 %"),
+    ]
+    assert "Spread of the consensus" in log_in(owner).get("/projects/pets/model/compare/?from=1&to=2").text
+
+
 def test_a_figure_of_the_bound_needs_two_finite_values() -> None:
     assert bound_figure([]) is None
     assert bound_figure([1.0]) is None

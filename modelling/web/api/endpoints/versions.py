@@ -50,6 +50,10 @@ class VersionResponse(ResponseSchema):
     data_hash: str
     code_version: str
     lower_bound: float | None
+    hyperparameters: dict[str, float] = Field(
+        description="What the model learned: variances of the consensus and of tastes, the share of answers given at "
+        "random (`lapse`), the margin of ties and the shares that follow the features; empty in old versions."
+    )
     refined: bool = Field(
         description="Whether an earlier release refined its scores by sampling; false for new versions."
     )
@@ -117,7 +121,7 @@ class RankingQuery(ListQuery):
 def list_snapshots(request: ApiRequest, slug: Slug, query: Query[VersionQuery]) -> Any:
     """All versions of the model."""
     project = get_project(request, slug)
-    rows = ModelSnapshot.objects.filter(project=project).select_related("parent").defer("diagnostics")
+    rows = ModelSnapshot.objects.filter(project=project).select_related("parent")
     if query.kind:
         rows = rows.filter(kind=query.kind)
     shown = shown_snapshot(project)

@@ -51,6 +51,17 @@ def test_opening_freezes_the_plan_with_a_hash(olga: Client, project: Project) ->
     assert check_passport(archived(project)) == {"passport": "verified", "passport_changes": 0, "passport_changed": ()}
 
 
+def test_a_plan_that_was_not_frozen_before_the_first_answer_never_will_be(
+    owner: User, log_in: Callable[[User], Client], worker: Worker, judge: Any
+) -> None:
+    client = log_in(owner)
+    assert "The plan is not frozen yet." in client.get(PAGE).text
+    judge(worker)
+    page = client.get(PAGE).text
+    assert "The plan was not frozen before the first answer, so it no longer can be." in page
+    assert "The plan is not frozen yet." not in page
+
+
 def test_a_rule_changed_after_the_first_answer_is_visible_everywhere(
     olga: Client, project: Project, worker: Worker, judge: Any
 ) -> None:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from annotation import services
 from annotation.models import Assignment, PlatformIdentity, Project, User, Worker, WorkerCheck
 from annotation.models.workers import SIMULATED
+from annotation.services.participation.arrival import get_recruitment
 from annotation.services.participation.funnel import count_others, count_stages, opening_checklist
 from annotation.services.participation.outcomes import end_participation, finish
 from annotation.services.participation.payment import summarise_payment
@@ -128,6 +129,12 @@ def test_the_checklist_says_what_is_missing(project: Project, recruitment: Any) 
         "Number of workers: 400 judgements planned, 27 possible",
         "ID of the study on Prolific",
     ]
+
+
+def test_the_checklist_asks_for_the_number_of_workers_before_it_counts_judgements(project: Project) -> None:
+    row = get_recruitment(project)
+    entries = {entry.text: entry.done for entry in opening_checklist(project, row, summarise_payment(project, row))}
+    assert entries["Number of workers"] is False
 
 
 def test_missing_entries_lead_to_the_page_where_they_are_added(

@@ -56,9 +56,9 @@ def test_changes_are_shown_in_the_language_of_the_page(project: Project, owner: 
 def test_exports_and_entries_of_earlier_releases_are_shown(project: Project) -> None:
     AuditEntry.objects.create(project=project, action="exported judgements", details={"as_of_seq": 3, "format": ""})
     AuditEntry.objects.create(project=project, action="changed settings", details={"old_field": [1, 2]})
-    AuditEntry.objects.create(project=project, action="did something else", details={"some_count": 4})
+    AuditEntry.objects.create(project=project, action="did something else", details={"some_count": 4321})
     other, old, export = history.recent_changes(project)[:3]
-    assert (other.action, other.details) == ("did something else", ["some count: 4"])
+    assert (other.action, other.details) == ("did something else", ["some count: 4,321"])
     assert old.details == ["old field: 1 → 2"]
     assert (export.action, export.details) == ("exported judgements", ["up to event: 3"])
     with translation.override("de"):

@@ -50,6 +50,7 @@ def test_the_summary_says_whether_the_personal_model_helps_only_if_it_is_clear(
     text = log_in(owner).get("/projects/pets/model/").text
     assert f"The personal model predicted 75.0 % of {8 * len(gains)} new judgements correctly (95 % interval " in text
     assert verdict in text
+    assert ('<span class="badge">best</span>' in text) == ("too few" not in verdict)
 
 
 def test_summary_and_table_round_the_same_way(

@@ -118,6 +118,13 @@ def test_the_ranking_is_of_the_shown_or_requested_version(olga: Client, project:
     assert [row["shown"] for row in olga.get(f"{PETS}/snapshots").json()["rows"]] == [True, False]
 
 
+def test_a_version_has_its_hyperparameters(olga: Client, project: Project) -> None:
+    make_version(project, 1)
+    make_version(project, 2, diagnostics={"hyperparameters": {"consensus_variance": 0.5, "lapse": 0.02}})
+    assert olga.get(f"{PETS}/snapshots/2").json()["hyperparameters"] == {"consensus_variance": 0.5, "lapse": 0.02}
+    assert [row["hyperparameters"] for row in olga.get(f"{PETS}/snapshots").json()["rows"]][1] == {}
+
+
 def test_a_version_with_erased_data_is_not_returned(olga: Client, project: Project, worker: Worker, judge: Any) -> None:
     judge(worker)
     make_version(project, 1)
