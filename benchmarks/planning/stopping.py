@@ -79,8 +79,8 @@ def run_study(number: int, workers: int) -> Row:
         for level in LEVELS:
             if level <= said[-1] < TARGET and level not in forecasts and max(said) < TARGET:
                 policy: Any = None if design.policy == RANDOM else design.policy
-                taste = study.model.item_components_.T if study.model else None
-                ahead = continue_study(posterior, TOP, n, policy, design.random_share, rng, taste)
+                taste, lapse = study.model.item_components_.T, study.model.hyperparameters_["lapse"]
+                ahead = continue_study(posterior, TOP, n, policy, design.random_share, rng, taste, lapse)
                 curve = Forecast.of(ahead.judgements, ahead.probability)
                 forecasts[level] = n, [curve.earliest(TARGET), curve.needed(TARGET), curve.latest(TARGET)]
     return {"labels": labels, "right": right, "said": said, "stopped": stopped, "forecasts": forecasts}
