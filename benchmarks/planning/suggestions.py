@@ -8,7 +8,7 @@ those of the product without suggestions (least judged first). Suggestions keep 
 answers of UKPConvArg are replayed: both policies choose among the judged pairs of a debate, and the consensus is
 scored on labels that neither gets.
 
-Twenty seeds take about 15 minutes of CPU time, and the replay another 10. A killed run continues after the last study.
+Twenty seeds take about 10 minutes of CPU time, and the replay another 5. A killed run continues after the last study.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ LIMIT = 0.7  # largest acceptable share of the labels that random pairs need
 # Labels of each study, by number of items and spread of the consensus scores in units of an answer's noise.
 BUDGET = {50: {1.0: 900, 1.5: 600, 2.0: 500}, 200: {1.5: 2200}}
 QUICK_BUDGET = {20: {1.5: 200}}
+SHARES = {RANDOM: 1.0, "order": 0.75, "top": 0.6}  # of the budget after which a study ends: the target comes earlier
+RANDOM_UPDATES = 25  # of a study with random pairs, whose choice does not need the model
 EACH = 40
 GRID = 40  # points of a curve
 RESAMPLES = 1000  # of the seeds, for intervals
@@ -70,13 +73,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def compare(design: StudyDesign, seeds: Sequence[int], runs: Runs) -> dict[str, Any]:
     """Curves of tau and top recall for each policy, the labels needed, and their ratio to those of random pairs."""
     grid = np.unique(np.geomspace(design.n_items / 2, design.n_judgements, GRID).astype(int))
-    curves = {
-        policy: curves_of(replace(design, policy=policy), seeds, grid, runs) for policy in (RANDOM, "order", "top")
-    }
+    grids = {policy: grid[grid <= share * design.n_judgements] for policy, share in SHARES.items()}
+    curves = {policy: curves_of(replace(design, policy=policy), seeds, grids[policy], runs) for policy in SHARES}
     found: dict[str, Any] = {"labels": grid}
     for policy, values in curves.items():
         tau, recall = values.mean(axis=0)
-        needs = {"labels_for_tau": needed(grid, tau), "labels_for_top_recall": needed(grid, recall)}
+        at = grids[policy]
+        needs = {"labels_for_tau": needed(at, tau), "labels_for_top_recall": needed(at, recall)}
         found[policy] = {"tau": tau, "top_recall": recall, **needs}
     found["ratio"] = {
         "tau, suggestions for the order": ratio(grid, curves["order"][:, 0], curves[RANDOM][:, 0]),
@@ -89,7 +92,8 @@ def curves_of(design: StudyDesign, seeds: Sequence[int], grid: np.ndarray, runs:
     """The curves of every seed, (seeds, 2, grid)."""
     key = {"items": design.n_items, "workers": design.n_workers, "spread": design.spread, "policy": design.policy}
     key["opinion_groups"] = design.opinion_groups
-    return np.array([runs.cell(lambda seed=seed: curve(design, seed, grid), **key, seed=seed) for seed in seeds])
+    found = [runs.cell(partial(curve, design, seed, grid), **key, seed=seed) for seed in seeds]
+    return np.array([(each["tau"], each["top_recall"]) for each in found])
 
 
 def ratio(grid: np.ndarray, suggested: np.ndarray, random: np.ndarray) -> dict[str, Any]:
@@ -100,7 +104,8 @@ def ratio(grid: np.ndarray, suggested: np.ndarray, random: np.ndarray) -> dict[s
 
     def of(rows: np.ndarray) -> float:
         most = needed(grid, random[rows].mean(axis=0))
-        return needed(grid, suggested[rows].mean(axis=0)) / (grid[-1] if np.isnan(most) else most)
+        least = needed(grid[: suggested.shape[1]], suggested[rows].mean(axis=0))
+        return least / (grid[-1] if np.isnan(most) else most)
 
     n = len(random)
     resamples = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
@@ -109,12 +114,17 @@ def ratio(grid: np.ndarray, suggested: np.ndarray, random: np.ndarray) -> dict[s
     return {"ratio": of(np.arange(n)), "low": low, "high": high, "is_upper_bound": bound}
 
 
-def curve(design: StudyDesign, seed: int, grid: np.ndarray) -> np.ndarray:
-    """Tau and recall of the true top at each number of labels on the grid, (2, grid)."""
-    study = simulate(design, seed)
-    rows = [(n, *accuracy(study.model.predict_consensus(), study.crowd.t, design.top_k)) for n in study.run()]
+def curve(design: StudyDesign, seed: int, grid: np.ndarray) -> dict[str, np.ndarray]:
+    """Tau and recall of the true top at each number of labels on the grid."""
+    if design.policy == RANDOM:
+        design = replace(design, update_batch=max(design.update_batch, design.n_judgements // RANDOM_UPDATES))
+    study, rows = simulate(design, seed), []
+    for n in study.run():
+        rows.append((n, *accuracy(study.model.predict_consensus(), study.crowd.t, design.top_k)))
+        if n >= grid[-1]:
+            break
     n, tau, recall = np.array(rows).T
-    return np.array([np.interp(grid, n, tau), np.interp(grid, n, recall)])
+    return {"tau": np.interp(grid, n, tau), "top_recall": np.interp(grid, n, recall)}
 
 
 def accuracy(scores: np.ndarray, truth: np.ndarray, k: int) -> tuple[float, float]:
