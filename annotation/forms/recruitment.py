@@ -63,8 +63,8 @@ class RecruitmentForm(forms.ModelForm):
         ]
         help_texts: ClassVar[dict[str, Any]] = {
             "completion_url": gettext_lazy(
-                "{code}, {participant} and {session} are replaced. Without {code} the link is only for workers who "
-                "finished, found no pairs or had an error. If empty, workers copy the code."
+                "You can use the placeholders {code}, {participant} and {session}. Without {code} the link is only for "
+                "workers who finished, found no pairs or had an error. If empty, workers copy the code."
             )
         }
         widgets = {

@@ -25,7 +25,7 @@ from annotation.services.participation.platform_events import apply_earlier_even
 class TooManyLinks(LinkInvalid):
     status = 429
     title = _("Too many links were opened from this network.")
-    detail = _("Please wait a quarter of an hour and open your link again.")
+    detail = _("Please wait 15 minutes and open your link again.")
 
 
 def read_arrival(request: HttpRequest, project: Project) -> tuple[Worker | None, Identity | None]:

@@ -5,8 +5,8 @@
 2. One short transaction starts the import (of all studies of a split file), provided that nothing has changed since the
    rows were checked.
 3. A chunk is appended and deleted in one short transaction, so that every judgement is appended once, whichever
-   process continues after a kill. A started import therefore always becomes complete, and the model does not learn
-   from the study before that.
+   process continues after a kill. A started import is therefore always completed; until then the model does not
+   learn from the study.
 """
 
 import logging

@@ -51,7 +51,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Completion:
-    """How a worker tells the platform that their participation has ended: with a code, a link, or not at all."""
+    """How a worker reports the end of their participation to the platform: with a code, a link, or not at all."""
 
     code: str = ""
     url: str = ""

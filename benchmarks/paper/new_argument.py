@@ -1,4 +1,4 @@
-"""The page “Test a text” compared with the paper's table: does a pasted text get the same score as in the benchmark?
+"""The page “Test a text”: compare the scores of pasted texts with those of the benchmark of the paper's table.
 
     python -m benchmarks.paper.new_argument --data DIR [--folds 0-31]
 

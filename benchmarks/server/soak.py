@@ -1,4 +1,4 @@
-"""Half an hour at 50 answers a second: do memory, open files, the write-ahead log and temporary rows stay constant?
+"""Growth of memory, open files, write-ahead log and temporary rows during half an hour at 50 answers a second.
 
 `--profile embedded` runs SQLite at 20 answers a second. Samples are taken every ten seconds; slopes are those of a
 straight line through the samples after the first quarter, per hour.

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from modelling.baselines.factor_model import Batch, FactorModel, Pull
+from modelling.baselines.factor_model import Batch, FactorModel, GaussianTerms
 from modelling.crowdgppl.arrays import FloatArray
 from modelling.crowdgppl.kernels import Kernel
 from modelling.crowdgppl.labels import PairwiseLabels
@@ -46,7 +46,7 @@ class CollabGP(FactorModel):
         self._set_up(np.random.default_rng(self.random_state), labels, X_items, X_users)
         batch = self._batch(labels, np.arange(len(labels)))
         start = np.zeros(len(labels)), np.ones(len(labels))
-        sites = Pull(*matched_site(*start, batch.y, batch.weight))
+        sites = GaussianTerms(*matched_site(*start, batch.y, batch.weight))
         for _ in range(self.n_iterations):
             before = batch.z
             for c in range(self.n_components):
@@ -57,7 +57,7 @@ class CollabGP(FactorModel):
                 break
         self._store_moments()
 
-    def _updated_sites(self, batch: Batch, sites: Pull) -> Pull:
+    def _updated_sites(self, batch: Batch, sites: GaussianTerms) -> GaussianTerms:
         """Match the moments of each label under its cavity, with damping."""
         variance = np.zeros(len(batch.y))
         for c in range(self.n_components):
@@ -65,6 +65,6 @@ class CollabGP(FactorModel):
             variance += self._difference_variance(c, batch) * (w**2 + w_var) + batch.dv[:, c] ** 2 * w_var
         means = cavity(batch.z, variance, sites.precision, sites.shift)
         precision, shift = matched_site(*means, batch.y, batch.weight)
-        return Pull(
+        return GaussianTerms(
             sites.precision + DAMPING * (precision - sites.precision), sites.shift + DAMPING * (shift - sites.shift)
         )

@@ -130,7 +130,7 @@ class CrowdBTGP(CrowdBT):
 
     def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
         if X_items is None:
-            raise ValueError("crowdBT-GP needs features: give X_items.")
+            raise ValueError("crowdBT-GP needs features: pass X_items.")
         super()._fit(labels, X_items, X_users)
         self.X = X_items
         self.labelled = spread(np.unique(np.concatenate([labels.a, labels.b])), MAX_REGRESSION)

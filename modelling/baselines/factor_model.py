@@ -40,7 +40,7 @@ class Batch:
 
 
 @dataclass
-class Pull:
+class GaussianTerms:
     """The labels' Gaussian terms for z, exp(shift z - precision z^2 / 2), one for each label."""
 
     precision: FloatArray
@@ -123,26 +123,26 @@ class FactorModel(Baseline):
 
     # Coordinate updates
 
-    def _consensus_step(self, batch: Batch, pull: Pull, rho: float) -> None:
+    def _consensus_step(self, batch: Batch, terms: GaussianTerms, rho: float) -> None:
         """Update t (eq:St, eq:hatt)."""
         others = batch.z - batch.t
-        self._t.step(batch.rows, pull.precision, pull.shift - pull.precision * others, rho)
+        self._t.step(batch.rows, terms.precision, terms.shift - terms.precision * others, rho)
         batch.t = batch.rows @ self._t.mean
 
-    def _item_step(self, c: int, batch: Batch, pull: Pull, rho: float) -> None:
+    def _item_step(self, c: int, batch: Batch, terms: GaussianTerms, rho: float) -> None:
         """Update each v_c (eq:Sv, eq:hatv)."""
         w_hat, w_var = self._weights_of(c, batch.u)
         others = batch.z - w_hat * batch.dv[:, c]
-        precision, shift = pull.precision * (w_hat**2 + w_var), w_hat * (pull.shift - pull.precision * others)
+        precision, shift = terms.precision * (w_hat**2 + w_var), w_hat * (terms.shift - terms.precision * others)
         self._v[c].step(batch.rows, precision, shift, rho)
         batch.dv[:, c] = batch.rows @ self._v[c].mean
 
-    def _user_step(self, c: int, batch: Batch, pull: Pull, rho: float) -> None:
+    def _user_step(self, c: int, batch: Batch, terms: GaussianTerms, rho: float) -> None:
         """Update each w_c (eq:Sigma, eq:what)."""
         w_c, dv = self._w[c], batch.dv[:, c]
         others = batch.z - batch.w[:, c] * dv
-        precision = pull.precision * (dv**2 + self._difference_variance(c, batch))
-        shift = dv * (pull.shift - pull.precision * others)
+        precision = terms.precision * (dv**2 + self._difference_variance(c, batch))
+        shift = dv * (terms.shift - terms.precision * others)
         if isinstance(w_c, InducedGP):
             w_c.step(self._A_w[batch.u], precision, shift, rho)
         else:

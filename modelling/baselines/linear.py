@@ -29,7 +29,7 @@ class LinearPreference(Baseline):
     def _fit(self, labels: PairwiseLabels, X_items: FloatArray | None, X_users: FloatArray | None) -> None:
         """Find the posterior mode."""
         if X_items is None:
-            raise ValueError("A linear model needs features: give X_items.")
+            raise ValueError("A linear model needs features: pass X_items.")
 
         def loss(beta: FloatArray) -> tuple[float, FloatArray]:
             scores = X_items @ beta

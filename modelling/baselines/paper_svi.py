@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-from modelling.baselines.factor_model import Batch, FactorModel, Gamma, Pull
+from modelling.baselines.factor_model import Batch, FactorModel, Gamma, GaussianTerms
 from modelling.crowdgppl.arrays import FloatArray, IntArray
 from modelling.crowdgppl.kernels import Kernel
 from modelling.crowdgppl.labels import PairwiseLabels
@@ -89,36 +89,36 @@ class PaperSVI(FactorModel):
         """One iteration of al:crowdgppl: t until the slope has converged, then each v_c, each w_c, then the scales."""
         for factor in (self._t, *self._v, *self._w):
             factor.begin_step()
-        pull = self._consensus_steps(batch, Q, rho)
+        terms = self._consensus_steps(batch, Q, rho)
         for side in (self._item_step, self._user_step):
             for c in range(self.n_components):
-                side(c, batch, pull, rho)
+                side(c, batch, terms, rho)
         for factor in (self._t, *self._v, *self._w):
             factor.update_scale()
 
-    def _consensus_steps(self, batch: Batch, Q: FloatArray, rho: float) -> Pull:
+    def _consensus_steps(self, batch: Batch, Q: FloatArray, rho: float) -> GaussianTerms:
         """Update t and the linearisation about its mean.
 
         Departure from the paper: the derivative of Phi is the normal density and does not depend on y.
         As printed, a label y = 0 would raise item a. See test_preferring_b_lowers_a.
         """
         z = batch.z
-        slope, pull = linearise(z, batch.y, Q)
+        slope, terms = linearise(z, batch.y, Q)
         if not self.consensus:
-            return pull
+            return terms
         for _ in range(SLOPE_PASSES):
-            self._consensus_step(batch, pull, rho)
+            self._consensus_step(batch, terms, rho)
             z = z + SLOPE_DAMPING * (batch.z - z)
-            previous, (slope, pull) = slope, linearise(z, batch.y, Q)
+            previous, (slope, terms) = slope, linearise(z, batch.y, Q)
             if np.abs(slope - previous).max() < SLOPE_TOLERANCE:
                 break
-        return pull
+        return terms
 
 
-def linearise(z: FloatArray, y: FloatArray, Q: FloatArray) -> tuple[FloatArray, Pull]:
+def linearise(z: FloatArray, y: FloatArray, Q: FloatArray) -> tuple[FloatArray, GaussianTerms]:
     """The slope G of Phi at z, and N(y; Phi(z) + G (x - z), Q) as a function of x."""
     slope = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    return slope, Pull(slope**2 / Q, slope * (y - ndtr(z) + slope * z) / Q)
+    return slope, GaussianTerms(slope**2 / Q, slope * (y - ndtr(z) + slope * z) / Q)
 
 
 def label_noise(y: FloatArray, gap: FloatArray, t_scale: float, vw_scale: float, n_components: int) -> FloatArray:

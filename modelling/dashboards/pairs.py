@@ -54,7 +54,7 @@ class PairsPage:
 def pairs_page(
     snapshot: ModelSnapshot, keys: list[str], group: str, worker: Worker | None, arms: ArmFilter = EVERY_ARM
 ) -> PairsPage:
-    """The chosen items, or the best ones, against each other, for a random member of the crowd or for this worker.
+    """Compare the chosen items, or the best ones, pairwise, for a random member of the crowd or for one worker.
 
     With an arm, the judgements are those of its workers; the probabilities do not depend on it.
     """

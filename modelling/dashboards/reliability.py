@@ -28,9 +28,9 @@ LABELS: dict[str, tuple[Any, Any]] = {  # name and definition, in the order of t
     "reliability_random": (
         gettext_lazy("Reliability of random pairs"),
         gettext_lazy(
-            "1 − error / var(score) of scores from the pairs chosen by chance alone (one Newton step from equal "
-            "scores), which suggested pairs cannot inflate. It covers the random share only, so it is lower than for "
-            "all judgements. Around 0, also below it, for random answers. n: items."
+            "1 − error / var(score) of scores from the random pairs alone (one Newton step from equal scores), which "
+            "suggested pairs cannot inflate. It covers the random share only, so it is lower than for all judgements. "
+            "For random answers it is around 0, sometimes below. n: items."
         ),
     ),
     "reliability_projected": (
@@ -120,7 +120,7 @@ class MemberTable:
 
 @dataclass(frozen=True)
 class ReliabilityPage:
-    """`suggested` and `random` count the judgements of suggested pairs and of pairs chosen by chance."""
+    """`suggested` and `random` count the judgements of suggested and of random pairs."""
 
     measures: list[Measure]
     tables: list[MemberTable]

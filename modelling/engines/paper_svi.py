@@ -113,7 +113,7 @@ class PaperSVIEngine(PaperSVI):
     ) -> Self:
         """Learn from labels that `change` adds to, and removes from, the store: one more pass over all labels.
 
-        Algorithm 2 weights users outside a batch as it does those inside, so that all users are visited.
+        Algorithm 2 gives users outside a batch the same weight as those inside, so all users are visited.
         """
         change()
         self.n_updates += 1
@@ -125,7 +125,7 @@ class PaperSVIEngine(PaperSVI):
         return self
 
     def _rng(self) -> np.random.Generator:
-        """A generator of its own for the fit and for each update, so that a restored model continues alike."""
+        """A separate generator for the fit and for each update, so that a restored model gives the same results."""
         return np.random.default_rng([self.random_state, self.n_updates])
 
     def _iterate_many(self, rng: np.random.Generator, labels: PairwiseLabels, n_iterations: int, delay: float) -> None:
@@ -283,7 +283,7 @@ class PaperSVIEngine(PaperSVI):
         return np.array([mean for mean, _ in each]).T, np.array([variance for _, variance in each]).T
 
     def _projection(self, items: IntArray, new: NewRows) -> Moments:
-        """The projection to these items and the prior variance it leaves; both are kept for all known items."""
+        """The projection to these items and the prior variance it leaves; both are cached for all known items."""
         if new.items is not None:
             return super()._projection(items, new)
         if self._residual is None:

@@ -52,7 +52,7 @@ TITLES = {
     "pairs": gettext_lazy("Pair predictions: probability that each item is preferred to each other"),
     "components": gettext_lazy("Components: where people differ"),
     "reliability": gettext_lazy("Reliability: measures of the study, and fit of items and workers"),
-    "claims": gettext_lazy("Claims: tiers and ranks that hold together, and bridging items"),
+    "claims": gettext_lazy("Claims: simultaneous tiers and ranks, and bridging items"),
     "assessments": gettext_lazy("Assessments: whether each worker looks careless, different or ordinary"),
     "versions": gettext_lazy("Versions: events, settings and seed of each"),
 }

@@ -320,7 +320,7 @@ class InterchangeFormat:
 
 
 JSON, CSV = CONTENT_TYPES["json"], CONTENT_TYPES["csv"]
-TIES_DROPPED = _("Ties are left out: the format has none.")
+TIES_DROPPED = _("Ties are left out: the format does not support them.")
 ARENA_TIES = _("A tie is “tie”; a pair skipped because both are poor is “tie (bothbad)”.")
 LABEL_STUDIO_TIES = _("A tie is an annotation without a result.")
 INTERCHANGE_FORMATS = {

@@ -4,7 +4,6 @@ Jobs do not delay model updates: between two pages of a long file the updater br
 updater is killed, its job starts again from the beginning; the same point gives the same bytes.
 """
 
-import logging
 import time
 from collections.abc import Callable
 
@@ -19,9 +18,7 @@ from modelling.exports.storage import delete_expired, open_writer
 from modelling.models import ExportJob, ModelSnapshot
 from modelling.training.versions import contains_erased_data
 from modelling.updater import leases
-from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
-
-log = logging.getLogger("concord.exporting")
+from modelling.updater.jobs import claim_job, running
 
 REPORT_SECONDS = 1.0  # between two progress reports
 NO_SPACE = gettext_noop("The disk is full. The incomplete file was deleted; free space and request it again.")
@@ -35,18 +32,15 @@ def run_export_job(owner: str, meanwhile: Callback = lambda: None) -> bool:
     job = claim_job(ExportJob, owner, _is_ready)
     if job is None:
         return False
-    try:
-        with leases.extending(job):
-            _write_file(job, meanwhile)
-    except leases.LeaseLost:
-        log.warning("another updater took over the export", extra={"project": job.project.slug})
-    except ExportError as error:
-        fail_job(job, str(error))
-    except Exception as error:  # one failed job must not stop the updater
-        log.exception("the export failed", extra={"project": job.project.slug})
-        disk_full = isinstance(error, OSError) and error.errno in DISK_FULL
-        fail_job(job, NO_SPACE if disk_full else UNEXPECTED)
+    with running(job, _describe_failure):
+        _write_file(job, meanwhile)
     return True
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, ExportError):
+        return str(error)
+    return NO_SPACE if isinstance(error, OSError) and error.errno in DISK_FULL else ""
 
 
 def _is_ready(job: ExportJob) -> bool:

@@ -31,7 +31,7 @@ IN_A_ROW = 2  # versions that must reach the target before the study is paused
 
 
 @dataclass(frozen=True)
-class Assessment:
+class StopRuleResult:
     """A version's numbers for the stop rule."""
 
     top_k: int
@@ -53,12 +53,12 @@ class Assessment:
         return max(self.by_cut, default=0.0)
 
     @classmethod
-    def load(cls, snapshot: ModelSnapshot) -> Assessment | None:
-        """Load a version's assessment; None if an earlier release made the version or no group has a suitable size."""
+    def load(cls, snapshot: ModelSnapshot) -> StopRuleResult | None:
+        """Load the result of a version; None if an earlier release made the version or no group has a suitable size."""
         return cls.parse(snapshot.diagnostics.get("stopping") or {})
 
     @classmethod
-    def parse(cls, stored: dict[str, Any]) -> Assessment | None:
+    def parse(cls, stored: dict[str, Any]) -> StopRuleResult | None:
         if "forecast_low" not in stored:
             return None
         names = ("judgements", "forecast", "forecast_low", "forecast_high")
@@ -66,16 +66,16 @@ class Assessment:
         return cls(stored["top_k"], stored["groups"], stored["probability"], stored["tau"], stored["by_cut"], curve)
 
 
-def assess(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
+def evaluate_stop_rule(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
     """The stop rule's numbers for the diagnostics of a new version; empty if they cannot be computed."""
     try:
-        return _assess(snapshot, fitted)
+        return _evaluate(snapshot, fitted)
     except np.linalg.LinAlgError:
         log.exception("no stop rule", extra={"project": snapshot.project.slug})
         return {}
 
 
-def _assess(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
+def _evaluate(snapshot: ModelSnapshot, fitted: FittedModel) -> dict[str, Any]:
     project = snapshot.project
     rng = np.random.default_rng([snapshot.seed, snapshot.included, 2])
     groups = [group for group in pair_groups(fitted, project) if project.top_k < len(group) <= MAX_ITEMS]
@@ -120,7 +120,7 @@ def _forecast(
 ) -> Forecast:
     """Forecast the mean over all groups, if each gets judgements in proportion to those it has.
 
-    Only the groups with a posterior are simulated; each of the others goes on like one of them.
+    Only the groups with a posterior are simulated; each of the others is assumed to develop like one of them.
     """
     project, taste = snapshot.project, fitted.model.item_components_.T
     policy, share = forecast_policy(project), project.random_share / 100.0
@@ -162,7 +162,7 @@ def pause_if_certain(snapshot: ModelSnapshot) -> bool:
 def is_certain(project: Project, number: int) -> bool:
     """Whether this version and the one before it have reached the target for the study's current k."""
     versions = ModelSnapshot.objects.filter(project=project, number__lte=number).order_by("-number")[:IN_A_ROW]
-    found = [Assessment.load(version) for version in versions]
+    found = [StopRuleResult.load(version) for version in versions]
     return len(found) == IN_A_ROW and all(
         each is not None and each.top_k == project.top_k and each.probability >= project.stop_target / 100.0
         for each in found

@@ -1,10 +1,10 @@
 """When to stop: how certain the top k and the order are, and how many more judgements a target certainty would need.
 
-Arrays in, numbers out. `certainty` describes the current posterior. `continue_study` simulates how it goes on: more
-answers, chosen by the study's policy, lower the covariance from S to S' and scatter the mean by S - S'. Each simulated
-continuation states its own probability that its top k are the true ones, and the forecast is when these probabilities
-reach the target. (The mean of the probabilities would not do: in some continuations two items remain equally good, so
-the mean reaches 90 % long after most studies have.)
+Arrays in, numbers out. `certainty` describes the current posterior. `continue_study` simulates the rest of the
+study: further answers, chosen by its policy, reduce the covariance from S to S', and the means are drawn with the
+covariance S - S'. In each simulated continuation the probability that its top k are the true ones is computed, and the
+forecast is when these probabilities reach the target. (The mean of the probabilities would be misleading: in some
+continuations two items remain equally good, so the mean reaches 90 % long after most studies have.)
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def expected_tau(posterior: OrderPosterior) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The highest probability of a correct top k that is stated up to a number of further judgements.
+    """The highest probability of a correct top k reached within a number of further judgements.
 
-    The median of simulated continuations of the study, and the range of 8 of 10. The first point is the present.
+    The median over simulated continuations of the study, and the range of 8 of 10. The first point is the present.
     """
 
     judgements: Ints
@@ -75,7 +75,7 @@ class Forecast:
 
     @classmethod
     def of(cls, judgements: Ints, continuations: Floats) -> Forecast:
-        """Summarise the probabilities (continuations, steps) that are stated after these numbers of judgements."""
+        """Summarise the probabilities (continuations, steps) after these numbers of further judgements."""
         highest = np.maximum.accumulate(continuations, axis=1)
         low, median, high = np.quantile(highest, [RANGE[0], 0.5, RANGE[1]], axis=0)
         return cls(judgements, median, low, high)
@@ -107,7 +107,7 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Continuations:
-    """Simulated continuations of a study: the probability each one states after these numbers of further judgements."""
+    """Simulated continuations of a study: the probability in each after these numbers of further judgements."""
 
     judgements: Ints  # (steps,), from 0
     probability: Floats  # (continuations, steps)
@@ -125,7 +125,7 @@ def continue_study(
 ) -> Continuations:
     """Simulate continuations under the policy (None: random pairs).
 
-    The covariance goes down as it is expected to for the current mean, the same in each continuation; means differ.
+    The covariance decreases as expected for the current mean and is the same in each continuation; means differ.
     """
     kept = candidates(posterior, top_k)
     share = len(kept) / len(

@@ -1,7 +1,7 @@
 """Which studies have too many items to be fitted.
 
 Every matrix over items has N^2 entries, and crowdGPPL inverts several of them in each iteration: with N = 10,000 a fit
-takes hours and most of a machine's memory, again and again. Such a fit is refused before anything is computed. The
+takes hours and most of a machine's memory, at every refit. Such a fit is refused before anything is computed. The
 published algorithm has inducing points instead; only its ranking needs such matrices.
 """
 
@@ -39,7 +39,7 @@ def exceeded_limit(project: Project) -> int:
 
 
 def has_too_many_items(n_items: int, settings: ModelSettings) -> bool:
-    """Whether the engine cannot fit so many items with the settings' similarity."""
+    """Whether there are more items than the engine can fit with the similarity of the settings."""
     return settings.engine == PAPER_SVI and settings.kernel == NONE and n_items > MAX_INDEPENDENT_ITEMS
 
 

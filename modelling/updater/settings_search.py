@@ -4,7 +4,6 @@ A search is a job. Each time the updater claims it, it evaluates one candidate, 
 lease, so that updates never wait for more than one candidate, and a killed search continues where it stopped.
 """
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,10 +41,8 @@ from modelling.training.settings import (
 )
 from modelling.training.size import check_size, has_too_many_items
 from modelling.updater import leases
-from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
+from modelling.updater.jobs import claim_job, running
 from modelling.updater.long_updates import LongUpdates, fit_takes_long
-
-log = logging.getLogger("concord.settings_search")
 
 FOLDS = 4
 COMPONENTS = {
@@ -138,17 +135,14 @@ def search_one(owner: str, long_updates: LongUpdates | None = None) -> bool:
 
 def evaluate_claimed(search: SettingsSearch) -> None:
     """Evaluate one candidate of a leased search."""
-    try:
+    with running(search, _describe_failure):
         _evaluate_next(search)
-    except leases.LeaseLost:
-        log.warning("another updater took the search over", extra={"project": search.project.slug})
-    except NotEnoughJudgements:
-        fail_job(search, NOT_ENOUGH)
-    except InvalidSettings as error:
-        fail_job(search, str(error))
-    except Exception:  # log any error and continue with other jobs
-        log.exception("the search failed", extra={"project": search.project.slug})
-        fail_job(search, UNEXPECTED)
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, NotEnoughJudgements):
+        return NOT_ENOUGH
+    return str(error) if isinstance(error, InvalidSettings) else ""
 
 
 def _evaluate_next(search: SettingsSearch) -> None:
@@ -162,8 +156,7 @@ def _evaluate_next(search: SettingsSearch) -> None:
     done = search.table if search.progress.items() >= basis.items() else []
     left = [candidate for candidate in candidates if candidate.name not in {row["name"] for row in done}]
     if left:
-        with leases.extending(search):
-            done = [*done, candidate_row(left[0], evaluate_candidate(left[0], data))]
+        done = [*done, candidate_row(left[0], evaluate_candidate(left[0], data))]
     table = sorted(done, key=lambda row: row["loss"])
     if len(left) > 1:
         progress = {"done": len(done), "of": len(candidates), **basis}

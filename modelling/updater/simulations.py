@@ -4,7 +4,6 @@ A simulation is a job. Each time the updater claims it, it simulates one crowd, 
 lease. About once a second it updates a project that is due. Cancelling a simulation takes its lease away.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,9 +18,7 @@ from annotation.services.participation.recruitment import set_simulation
 from modelling.models import StudySimulation
 from modelling.planning.designer import MIN_CROWDS, Row, StudyPlan, bands, read_curves, simulate_plan
 from modelling.updater import leases
-from modelling.updater.jobs import UNEXPECTED, claim_job, fail_job
-
-log = logging.getLogger("concord.simulations")
+from modelling.updater.jobs import claim_job, fail_job, running
 
 MAX_SECONDS = 600.0  # CPU time of one simulation
 REPORT_SECONDS = 1.0
@@ -66,14 +63,8 @@ def simulate_one(owner: str, meanwhile: Callback = lambda: None) -> bool:
     job = claim_job(StudySimulation, owner)
     if job is None:
         return False
-    try:
-        with leases.extending(job):
-            _simulate_next(job, meanwhile)
-    except leases.LeaseLost:
-        log.info("the simulation was cancelled or taken over", extra={"project": job.project.slug})
-    except Exception:  # one failed job must not stop the updater
-        log.exception("the simulation failed", extra={"project": job.project.slug})
-        fail_job(job, UNEXPECTED)
+    with running(job):
+        _simulate_next(job, meanwhile)
     return True
 
 

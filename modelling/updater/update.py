@@ -13,7 +13,7 @@ from annotation.storage import fault_injection
 from modelling.findings.workers.versions import assess_version
 from modelling.models import ModelSnapshot, ScoreboardEntry, UpdateState
 from modelling.planning.live_gain import measure_new_pairs
-from modelling.planning.stop_rule import assess, pause_if_certain
+from modelling.planning.stop_rule import evaluate_stop_rule, pause_if_certain
 from modelling.planning.suggestions import refresh_suggestions
 from modelling.training.evaluation.scoreboard import MetricSums, score_predictions, scoreboard_entries
 from modelling.training.inputs import (
@@ -112,7 +112,7 @@ def update_project(state: UpdateState, report: ReportProgress | None = None) -> 
     snapshot.diagnostics["pairing"] = pairing
     scores = compute_scores(trained.fitted, settings.seed)
     snapshot.project = project
-    snapshot.diagnostics["stopping"] = assess(snapshot, trained.fitted)
+    snapshot.diagnostics["stopping"] = evaluate_stop_rule(snapshot, trained.fitted)
     timer("ranking")
     stored = array_store.save(project, trained.to_arrays(), base=snapshot.base)
     snapshot.checksum, snapshot.base, snapshot.number = stored.checksum, stored.base, rows.number

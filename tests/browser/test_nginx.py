@@ -96,7 +96,7 @@ def test_responses_are_those_of_the_application(server: ProxiedServer) -> None:
 
 
 def test_static_files_that_nginx_does_not_have_come_from_concord(server: ProxiedServer) -> None:
-    """As without STATIC_ROOT, in docs/studies.md."""
+    """This is how docs/studies.md sets it up, without STATIC_ROOT."""
     (server.files_of_nginx / "judge.js").unlink()
     response = ask(server, "GET", "/static/judge.js")
     assert (response.status, response.headers["Content-Type"]) == (200, 'text/javascript; charset="utf-8"')

@@ -17,7 +17,7 @@ from tests.browser.test_every_page import ACCOUNT, PAID, PUBLIC, invitation, stu
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 invitation = invitation  # the fixture: studies with versions, files, arms, gold pairs, webhooks and tokens
-# Columns with a fixed set of values or a format that the program itself writes: nobody can enter a text there.
+# Columns with a fixed set of values or a format that the program itself writes: no one can enter a text there.
 NOT_TEXTS = {
     "annotation.User": {"password", "username", "email"},
     "annotation.Project": {"slug", "language"},

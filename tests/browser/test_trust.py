@@ -55,14 +55,14 @@ def test_every_page_of_results_says_why_to_be_cautious(page_of_owner: Page, stud
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_worker_page_says_whether_answers_are_wrong_or_different(page_of_owner: Page, study: str, width: int) -> None:
+def test_a_worker_page_shows_the_assessment_with_its_evidence(page_of_owner: Page, study: str, width: int) -> None:
     page, worker = page_of_owner, Worker.objects.earliest("pk")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{study}/workers/?sort=careless")
     expect(page.get_by_text("this is an opinion, not an error")).to_be_visible()
     assert find_page_problems(page) == []
     page.goto(f"{study}/workers/{worker.code}/")
-    about = page.get_by_role("region", name="Wrong or different?")
+    about = page.get_by_role("region", name="Careless or different?")
     expect(about.get_by_text("The worker's other answers predict")).to_be_visible()
     expect(about.get_by_text("An assessment excludes no one.")).to_be_visible()
     about.get_by_role("link", name="Decide whether this worker counts").press("Enter")

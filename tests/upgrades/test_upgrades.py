@@ -72,7 +72,7 @@ def test_the_upgraded_pages_and_accounts_work(old_database: Installation) -> Non
     assert statuses.strip().splitlines()[-1] == "[200, 200, 200, 200]"
 
 
-def test_a_downgrade_is_refused_in_words(old_database: Installation) -> None:
+def test_a_downgrade_is_refused_with_an_explanation(old_database: Installation) -> None:
     old_database.run_command("migrate", "--verbosity", "0")
     refused = old_database.manage("migrate", "annotation", "0005")
     assert refused.returncode != 0

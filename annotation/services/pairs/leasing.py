@@ -86,8 +86,8 @@ def _top_up(worker: Worker, rng: Random) -> None:
 def _select_and_issue(worker: Worker, rng: Random) -> None:
     """Select and issue pairs while holding the project's lock, because workers compete for the same few pairs.
 
-    The lock does not delay answers: one on the worker's other device may have come in since the page was asked for, so
-    the answers are counted again. Loads are raised last, in key order, so that there is no deadlock.
+    The lock does not delay answers. One from the worker's other device may have arrived since this request began, so
+    answers are counted again. Loads are raised last, in key order, so that there is no deadlock.
     """
     queries.lock_project(worker.project)
     _free_expired(worker.project, timezone.now())

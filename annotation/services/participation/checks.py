@@ -37,12 +37,12 @@ def add_check(task: dict[str, Any], worker: Worker) -> dict[str, Any]:
 
     The page shows pairs ahead, so a check that is due near the end may come after the last pair.
     """
-    if has_checks(worker.project) and _goes_on(task, worker) and (check := _due_check(worker, task["done"])):
+    if has_checks(worker.project) and _may_continue(task, worker) and (check := _due_check(worker, task["done"])):
         task["pairs"].insert(0, _check_payload(check))
     return task
 
 
-def _goes_on(task: dict[str, Any], worker: Worker) -> bool:
+def _may_continue(task: dict[str, Any], worker: Worker) -> bool:
     """Whether the worker has pairs left, or has judged all of them but not ended the participation."""
     return bool(task["pairs"]) or (task["done"] >= task["total"] and worker.ended_at is None)
 
@@ -102,7 +102,7 @@ def _check_payload(check: WorkerCheck) -> dict[str, Any]:
 
 
 def is_check_due(worker: Worker, done: int) -> bool:
-    """Whether a worker who has judged this many pairs has still to answer a check."""
+    """Whether a worker who has judged this many pairs still has to answer a check."""
     return has_checks(worker.project) and _due_check(worker, done) is not None
 
 
@@ -124,7 +124,7 @@ class CheckResult:
     flagged: bool = False
 
     @property
-    def attention_over(self) -> bool:
+    def allows_rejection(self) -> bool:
         """Whether enough attention checks failed for Prolific to allow a rejection."""
         return self.attention_failed >= FAILURES
 
@@ -158,4 +158,4 @@ def has_failed(worker: Worker) -> bool:
     """Whether a worker who has answered everything they could ends with the outcome “failed checks”."""
     result = get_result(worker)
     rules = Preparation.objects.filter(project=worker.project).values_list("gold_consequence", flat=True)
-    return result.attention_over or (result.flagged and rules.first() == Preparation.Consequence.FAILED_CHECKS)
+    return result.allows_rejection or (result.flagged and rules.first() == Preparation.Consequence.FAILED_CHECKS)

@@ -75,7 +75,7 @@ def is_intact(content: dict[str, Any], frozen_at: str, digest: str) -> bool:
 class PlanChange:
     """A change to the plan after it was frozen, with the old and new values.
 
-    A change of items has no old value, and as its new value what was done and to which items.
+    For a change of items there is no old value; the new one lists what was done to which items.
     """
 
     at: datetime

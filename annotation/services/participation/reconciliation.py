@@ -36,7 +36,7 @@ class Participant:
             return "review"
         if self.worker.outcome in PAID:
             return APPROVE
-        return REJECT if self.checks.attention_over else "review"
+        return REJECT if self.checks.allows_rejection else "review"
 
 
 def list_participants(project: Project, platform: str, arm: str = "") -> list[Participant]:

@@ -97,7 +97,7 @@ def has_old_rank_intervals(snapshot: ModelSnapshot, entries: Iterable[RankedEntr
 
 
 def _rank_among(snapshot: ModelSnapshot, members: list[RankedEntry]) -> list[RankedEntry]:
-    """Rank these items, given best first, among each other."""
+    """Rank these items, which are sorted best first, relative to each other only."""
     try:
         if len(members) > MAX_SAMPLED:
             return _without_intervals(members)

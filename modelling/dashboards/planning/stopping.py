@@ -1,4 +1,4 @@
-"""The page “When to stop”: how certain the top k is, how many more judgements it needs, and how stable it is."""
+"""The page “When to stop”: the probability that the top k are correct, the judgements still needed, and stability."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from annotation.models.arms import list_designs
 from modelling.dashboards.common.figures import Figure, FigureTable, Trace, axis, rounded
 from modelling.models import ConsensusScore, ModelSnapshot
 from modelling.planning.groups import has_pairs_within_groups
-from modelling.planning.stop_rule import Assessment
+from modelling.planning.stop_rule import StopRuleResult
 from modelling.training.votes import get_votes
 
 MAX_VERSIONS = 200  # on the curve, the newest ones
 STABLE_VERSIONS = 20  # earlier versions compared with the shown one
-CLEAR_CUT = 0.5  # probability from which another number of top items is worth a sentence
+CLEAR_CUT = 0.5  # another number of top items is suggested from this probability on
 ROUND_TO = ((100, 1), (1000, 10), (10_000, 50), (10**9, 500))  # (upper limit, multiple to round to)
 
 
@@ -53,7 +53,7 @@ class Stability:
 
 @dataclass(frozen=True)
 class StoppingPage:
-    found: Assessment
+    found: StopRuleResult
     target: int
     reached: bool
     outlook: Outlook
@@ -64,37 +64,45 @@ class StoppingPage:
     spans_parts: bool
 
     @property
+    def probability_label(self) -> str:
+        return label_probability(self.found.top_k)
+
+    @property
     def sentence(self) -> str:
-        """How certain the top k is, in words."""
+        """The probability that the top k are correct, as a sentence."""
         facts = {"k": self.found.top_k, "p": f"{100 * self.found.probability:.0f}", "n": self.found.groups}
         if self.found.groups > 1:
-            return (
-                _("On average over the %(n)d groups, the top %(k)d are the right ones with a probability of %(p)s %%.")
-                % facts
+            message = ngettext(
+                "On average over the %(n)d groups, the top item is correct with a probability of %(p)s %%.",
+                "On average over the %(n)d groups, the top %(k)d are correct with a probability of %(p)s %%.",
+                self.found.top_k,
             )
-        return _("The top %(k)d are the right ones with a probability of %(p)s %%.") % facts
+            return message % facts
+        message = ngettext(
+            "The top item is correct with a probability of %(p)s %%.",
+            "The top %(k)d are correct with a probability of %(p)s %%.",
+            self.found.top_k,
+        )
+        return message % facts
 
     @property
     def advice(self) -> str:
         """How many more judgements the target needs, or that it is reached."""
         if self.reached:
             return _("This reaches the target of %(target)d %%. You can stop.") % {"target": self.target}
-        facts = {"target": self.target, "k": self.found.top_k, "furthest": format_about(self.outlook.furthest)}
+        facts = {"target": self.target, "furthest": format_about(self.outlook.furthest)}
         if self.outlook.earliest is None:
-            message = _("More than %(furthest)s more judgements are needed for %(target)d %% on the top %(k)d.")
-            return message % facts
+            return _("More than %(furthest)s more judgements are needed to reach %(target)d %%.") % facts
         facts["low"] = format_about(self.outlook.earliest)
         if self.outlook.judgements is None:
-            message = _(
-                "At least %(low)s more judgements for %(target)d %% on the top %(k)d; how many is not clear yet."
-            )
+            message = _("At least %(low)s more judgements are needed to reach %(target)d %%; perhaps many more.")
             return message % facts
         facts["n"] = format_about(self.outlook.judgements)
         if self.outlook.cost is None:
-            needed = _("About %(n)s more judgements for %(target)d %% on the top %(k)d.") % facts
+            needed = _("About %(n)s more judgements are needed to reach %(target)d %%.") % facts
         else:
             facts["cost"] = f"{number_format(self.outlook.cost.quantize(Decimal(1)))} {self.outlook.currency}"
-            needed = _("About %(n)s more judgements (about %(cost)s) for %(target)d %% on the top %(k)d.") % facts
+            needed = _("About %(n)s more judgements (about %(cost)s) are needed to reach %(target)d %%.") % facts
         return f"{needed} {self.uncertainty}"
 
     @property
@@ -102,12 +110,9 @@ class StoppingPage:
         """The range of the forecast."""
         facts = {"low": format_about(self.outlook.earliest or 0), "furthest": format_about(self.outlook.furthest)}
         if self.outlook.latest is None:
-            return (
-                _("The range of 8 of 10 simulated continuations begins at %(low)s and ends beyond %(furthest)s.")
-                % facts
-            )
+            return _("8 of 10 simulated continuations need from %(low)s to more than %(furthest)s.") % facts
         facts["high"] = format_about(self.outlook.latest)
-        return _("8 of 10 simulated continuations take %(low)s to %(high)s.") % facts
+        return _("8 of 10 simulated continuations need %(low)s to %(high)s.") % facts
 
     @property
     def room_line(self) -> str:
@@ -123,32 +128,52 @@ class StoppingPage:
 
     @property
     def other_cut(self) -> str:
-        """A sentence about a number of top items that is more certain; empty if there is none."""
+        """Suggest another k whose top k are correct with a higher probability; empty if there is none."""
         best = self.found.best_cut
         if best is None or self.reached or self.found.best_probability < CLEAR_CUT:
             return ""
         facts = {"k": best, "p": f"{100 * self.found.best_probability:.0f}"}
-        return _("The top %(k)d would be a clearer cut-off: it is correct with a probability of %(p)s %%.") % facts
+        message = ngettext(
+            "Consider the top item alone: it is correct with a probability of %(p)s %%.",
+            "Consider the top %(k)d instead: they are correct with a probability of %(p)s %%.",
+            best,
+        )
+        return message % facts
 
     @property
     def stability_line(self) -> str:
         if self.stability.is_first:
             return ""
         if self.stability.versions < 2:
-            return _("The previous version had a different top %(k)d.") % {"k": self.found.top_k}
+            message = ngettext(
+                "The previous version had another top item.",
+                "The previous version had a different top %(k)d.",
+                self.found.top_k,
+            )
+            return message % {"k": self.found.top_k}
         facts = {
             "k": self.found.top_k,
             "since": self.stability.since,
             "n": number_format(self.stability.judgements, force_grouping=True),
         }
-        return (
-            ngettext(
+        if self.found.top_k == 1:
+            message = ngettext(
+                "The top item has been the same since version %(since)d, %(n)s judgement ago.",
+                "The top item has been the same since version %(since)d, %(n)s judgements ago.",
+                self.stability.judgements,
+            )
+        else:
+            message = ngettext(
                 "The top %(k)d have been the same since version %(since)d, %(n)s judgement ago.",
                 "The top %(k)d have been the same since version %(since)d, %(n)s judgements ago.",
                 self.stability.judgements,
             )
-            % facts
-        )
+        return message % facts
+
+
+def label_probability(k: int) -> str:
+    message = ngettext("Probability that the top item is correct", "Probability that the top %(k)d are correct", k)
+    return message % {"k": k}
 
 
 def format_about(number: int) -> str:
@@ -159,7 +184,7 @@ def format_about(number: int) -> str:
 
 def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
     """The facts for the page; None if the version has no stopping assessment."""
-    project, found = snapshot.project, Assessment.load(snapshot)
+    project, found = snapshot.project, StopRuleResult.load(snapshot)
     if found is None:
         return None
     return StoppingPage(
@@ -175,7 +200,7 @@ def stopping_page(snapshot: ModelSnapshot) -> StoppingPage | None:
     )
 
 
-def get_outlook(project: Project, found: Assessment) -> Outlook:
+def get_outlook(project: Project, found: StopRuleResult) -> Outlook:
     target, curve = project.stop_target / 100, found.forecast
     needed = curve.needed(target)
     recruitment = Recruitment.objects.filter(project=project).first()
@@ -197,7 +222,7 @@ def free_room(project: Project) -> int:
     return max(sum(n * (n - 1) // 2 for n in sizes) * slots - issued, 0)
 
 
-def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
+def find_stability(snapshot: ModelSnapshot, found: StopRuleResult) -> Stability:
     """Compare the top k of the ranking with those of earlier versions, newest first, until they differ."""
     top = top_items(snapshot.pk, found)
     versions = ModelSnapshot.objects.filter(project=snapshot.project_id, number__lt=snapshot.number)
@@ -210,7 +235,7 @@ def find_stability(snapshot: ModelSnapshot, found: Assessment) -> Stability:
     return Stability(run, since, snapshot.included - included, is_first=not earlier)
 
 
-def top_items(version: int, found: Assessment) -> set[int]:
+def top_items(version: int, found: StopRuleResult) -> set[int]:
     """The items at the top of the ranking, or of each group if the study has several."""
     scores = ConsensusScore.objects.filter(snapshot=version).order_by("rank")
     if found.groups == 1:
@@ -232,8 +257,8 @@ def paused_by_rule(project: Project) -> Any:
     return last.at if last and last.details.get("state", [None, None])[1] == Project.State.PAUSED else None
 
 
-def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) -> Figure:
-    """The probability that the top k is right in each version, by judgements, with the forecast and the target.
+def certainty_figure(snapshot: ModelSnapshot, found: StopRuleResult, target: int) -> Figure:
+    """The probability that the top k are correct in each version, by judgements, with the forecast and the target.
 
     Dotted lines enclose 8 of 10 simulated continuations.
     """
@@ -261,14 +286,17 @@ def certainty_figure(snapshot: ModelSnapshot, found: Assessment, target: int) ->
     traces.append({**goal, "line": {"color": "--c2", "dash": "dot"}, "hoverinfo": "skip"})
     layout = {
         "xaxis": axis(_("Judgements")),
-        "yaxis": axis(_("top %(k)d right (%%)") % {"k": found.top_k}, range=[0, 102]),
+        "yaxis": axis(
+            ngettext("top item correct (%%)", "top %(k)d correct (%%)", found.top_k) % {"k": found.top_k},
+            range=[0, 102],
+        ),
     }
     table = FigureTable(
         [_("Judgements"), _("so far"), _("forecast"), _("low"), _("high")],
         [[x, round(y, 1), "", "", ""] for x, y in zip(lines[_("so far")][0], percent, strict=True)]
         + [[x, "", *(round(y, 1) for y in row)] for x, *row in zip(ahead, expected, low, high, strict=True)],
     )
-    title = _("Probability that the top %(k)d are right") % {"k": found.top_k}
+    title = label_probability(found.top_k)
     description = _("Now %(now).0f %%, after %(n)d more judgements %(later).0f %%.") % {
         "now": expected[0],
         "n": ahead[-1] - snapshot.included,

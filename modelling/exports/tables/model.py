@@ -120,7 +120,7 @@ def _reliability_rows(point: ExportPoint) -> Iterator[tuple[Any, ...]]:
 
 
 def claims(point: ExportPoint) -> ExportTable:
-    """One row per item, as on the claims page: tiers and rank ranges that hold together with 95% probability."""
+    """One row per item, as on the claims page: tiers and rank ranges with simultaneous 95% coverage."""
     rows = list(_claim_rows(point))
     return version_table("claims", point, CLAIM_COLUMNS, lambda: rows_to_pages(rows), len(rows))
 

@@ -1,1 +1,1 @@
-"""Wrong or different: whether each worker's answers look careless, different from the crowd, or ordinary."""
+"""Assess workers: whether their answers look careless, different from the crowd, or ordinary."""

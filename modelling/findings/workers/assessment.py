@@ -69,7 +69,7 @@ class WorkerFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class WorkerEvidence:
     """A worker's decided answers, the other workers' predictions of them, and the evidence for tastes of their own."""
 
     sheet: AnswerSheet
@@ -84,60 +84,60 @@ def assess_workers(model: CrowdGPPL, sheet: AnswerSheet, ranked: IntArray) -> li
     if not len(workers):
         return []
     post = clean = posterior_from_state(model.to_state())
-    reference, trials = model, dict(run_trials(post, model.store, sheet, workers))
-    trusted = trusted_workers(trials)
-    if len(trusted) < len(trials) and len(sheet.u) <= MAX_REFIT_LABELS:
+    reference, by_worker = model, dict(gather_evidence(post, model.store, sheet, workers))
+    trusted = trusted_workers(by_worker)
+    if len(trusted) < len(by_worker) and len(sheet.u) <= MAX_REFIT_LABELS:
         reference = refit(model, sheet, np.setdiff1d(workers, trusted))
         clean = posterior_from_state(reference.to_state())
-        trials = dict(run_trials(clean, reference.store, sheet, workers))
+        by_worker = dict(gather_evidence(clean, reference.store, sheet, workers))
     others = trusted[np.linspace(0, len(trusted) - 1, min(len(trusted), MAX_OTHERS)).astype(np.int64)]
     F = reference.predict_utilities(users=others)
-    found = [explain_answers(clean, trial, F[:, others != worker]) for worker, trial in trials.items()]
+    found = [explain_answers(clean, evidence, F[:, others != worker]) for worker, evidence in by_worker.items()]
     chances = odds(found)
-    alike, lists = alike_workers(trials, model.n_items_), linked_lists(sheet, ranked, model.n_items_)
+    alike, lists = alike_workers(by_worker, model.n_items_), linked_lists(sheet, ranked, model.n_items_)
     return [
-        describe(post, model.store, worker, trial, chance, each.since, alike.get(worker), lists)
-        for (worker, trial), chance, each in zip(trials.items(), chances, found, strict=True)
+        describe(post, model.store, worker, evidence, chance, each.since, alike.get(worker), lists)
+        for (worker, evidence), chance, each in zip(by_worker.items(), chances, found, strict=True)
     ]
 
 
-def run_trials(
+def gather_evidence(
     post: Posterior, store: LabelStore, sheet: AnswerSheet, workers: IntArray
-) -> Iterator[tuple[int, Trial]]:
+) -> Iterator[tuple[int, WorkerEvidence]]:
     counts = store.count_labels(workers)
     for worker, known in zip(workers.tolist(), counts.tolist(), strict=True):
         own = sheet.of(worker)
         sites = store.load(np.array([worker])) if known else None
         crowd = crowd_without(post, own.a, own.b, worker, sites)
-        yield worker, Trial(own, crowd, find_evidence(crowd.personal, own.y, post.response.margin))
+        yield worker, WorkerEvidence(own, crowd, find_evidence(crowd.personal, own.y, post.response.margin))
 
 
-def trusted_workers(trials: dict[int, Trial]) -> IntArray:
+def trusted_workers(by_worker: dict[int, WorkerEvidence]) -> IntArray:
     """The workers whose answers are about as predictable as the median worker's; all if those are no clear majority."""
-    workers = np.array(list(trials))
-    each = np.array([trial.personal.total / len(trial.sheet.y) for trial in trials.values()])
+    workers = np.array(list(by_worker))
+    each = np.array([evidence.personal.total / len(evidence.sheet.y) for evidence in by_worker.values()])
     trusted = workers[each >= SUSPICIOUS * np.median(each)]
     return trusted if np.median(each) > 0.0 and 2 * len(trusted) > len(workers) else workers
 
 
-def explain_answers(post: Posterior, trial: Trial, F: FloatArray) -> Explanation:
+def explain_answers(post: Posterior, evidence: WorkerEvidence, F: FloatArray) -> Explanation:
     """Compare the hypotheses about a worker's answers; F holds the utilities of other workers."""
-    sheet, sign = trial.sheet, 2.0 * trial.sheet.y - 1.0
-    consensus = sign * trial.crowd.consensus.mean / np.sqrt(1.0 + np.diagonal(trial.crowd.consensus.K))
+    sheet, sign = evidence.sheet, 2.0 * evidence.sheet.y - 1.0
+    consensus = sign * evidence.crowd.consensus.mean / np.sqrt(1.0 + np.diagonal(evidence.crowd.consensus.K))
     others = sign[:, None] * (F[sheet.a] - F[sheet.b])
-    alone = find_evidence(trial.crowd.alone, sheet.y, post.response.margin)
+    alone = find_evidence(evidence.crowd.alone, sheet.y, post.response.margin)
     patterns = find_patterns(sheet)
     return explain(consensus, others, alone.total, sheet.left, patterns.too_fast, patterns.timed)
 
 
-def alike_workers(trials: dict[int, Trial], n_items: int) -> dict[int, Likeness]:
-    if len(trials) > MAX_ALIKE_WORKERS:
+def alike_workers(by_worker: dict[int, WorkerEvidence], n_items: int) -> dict[int, Likeness]:
+    if len(by_worker) > MAX_ALIKE_WORKERS:
         return {}
     tendency = {}
-    for worker, trial in trials.items():
-        own = trial.personal
+    for worker, evidence in by_worker.items():
+        own = evidence.personal
         tendency[worker] = 2.0 * ndtr(own.mean / np.sqrt(1.0 + own.variance)) - 1.0
-    return find_alike({worker: trial.sheet for worker, trial in trials.items()}, tendency, n_items)
+    return find_alike({worker: evidence.sheet for worker, evidence in by_worker.items()}, tendency, n_items)
 
 
 def refit(model: CrowdGPPL, sheet: AnswerSheet, left_out: IntArray) -> CrowdGPPL:
@@ -154,20 +154,20 @@ def describe(
     post: Posterior,
     store: LabelStore,
     worker: int,
-    trial: Trial,
+    evidence: WorkerEvidence,
     chance: FloatArray,
     since: int,
     alike: Likeness | None,
     lists: list[IntArray],
 ) -> WorkerFacts:
-    sheet, sign, own = trial.sheet, np.sign(trial.sheet.y - 0.5), trial.personal
-    sharp = find_evidence(trial.crowd.personal.sharpened(SHARP), sheet.y, post.response.margin)
+    sheet, sign, own = evidence.sheet, np.sign(evidence.sheet.y - 0.5), evidence.personal
+    sharp = find_evidence(evidence.crowd.personal.sharpened(SHARP), sheet.y, post.response.margin)
     moved, largest = rank_changes(post, store, worker, lists)
     careless, different, ordinary = (float(each) for each in chance)
     return WorkerFacts(
         worker=worker, n=len(sheet.y), careless=careless, different=different, ordinary=ordinary,
         predicted=int((np.sign(own.mean) == sign).sum()),
-        agreed=int((np.sign(trial.crowd.consensus.mean) == sign).sum()), since=since, patterns=find_patterns(sheet),
+        agreed=int((np.sign(evidence.crowd.consensus.mean) == sign).sum()), since=since, patterns=find_patterns(sheet),
         sharpness_gain=sharp.total - own.total, like=alike.other if alike else None,
         shared=alike.shared if alike else 0, same=alike.same if alike else 0, moved=moved, largest_move=largest,
     )  # fmt: skip

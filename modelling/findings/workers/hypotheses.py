@@ -64,7 +64,7 @@ def prefix_evidence(z: FloatArray) -> FloatArray:
 
 
 def careless_evidence(before: FloatArray, left: FloatArray) -> tuple[float, int]:
-    """Evidence of carelessness, summed over where it may begin; `before` (n + 1,) is that of the answers before."""
+    """Evidence of carelessness, summed over its possible starts; `before` (n + 1,) is that of the preceding answers."""
     n = len(left)
     starts = np.arange(0, max(n - LEAST_CARELESS, 0) + 1)
     weight = np.full(len(starts), np.log((1.0 - FROM_THE_START) / max(len(starts) - 1, 1)))

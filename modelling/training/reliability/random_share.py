@@ -1,8 +1,8 @@
-"""Reliability that adaptive pairing cannot inflate: from the judgements whose pairs were chosen by chance alone.
+"""Reliability that adaptive pairing cannot inflate, from the judgements of random pairs alone.
 
 Suggested pairs match items with similar scores. Where answers are noise, chance winners then meet chance winners, the
-scores spread, and SSR rises without any agreement. Pairs chosen by chance, with a stored propensity, do not depend on
-the answers, so the variance of scores fitted to them alone is that of true scores plus error.
+scores spread, and SSR rises without any agreement. Random pairs, with a stored propensity, do not depend on the
+answers, so the variance of scores fitted to them alone is that of true scores plus error.
 
 That share is small, and with few judgements per item SSR is above 0 even for noise, because maximum likelihood spreads
 the scores. So the scores here are one Newton step from equality, s = (L + rI)^-1 g, where L is the information at equal
@@ -11,9 +11,9 @@ that at equality, the covariance of s has the eigenvalues
 
     v l / (l + r)^2 + x v^2 l^2 / (l + r)^2        (error + signal, l: eigenvalues of L),
 
-because an answer's variance is also the slope of its mean. Their sum is the expected s's, which determines x. The
-variance of s's is twice the sum of their squares, less a term for answers having few values (as for any quadratic form
-of independent variables with a small fourth moment).
+because an answer's variance is also the slope of its mean. Their sum is the expectation of s^T s, which determines x.
+The variance of s^T s is twice the sum of their squares, less a term for answers having few values (as for any quadratic
+form of independent variables with a small fourth moment).
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class OneStepScores:
     def solve(self, quantile: float | None) -> float:
         """The variance of true scores that makes the observed sum of squares this quantile, or its expectation.
 
-        Noise alone would exceed the sum in half of all studies without true scores. The variance is then minus the one
-        for a sum as much above that of noise, so that the estimates are around 0 and not clipped.
+        In half of all studies without true scores the sum is below its expectation under noise. The result is then
+        negative: minus the variance for a sum that is as far above. So estimates scatter around 0 and are not clipped.
         """
         of_noise = self._quantile(0.0, quantile)
         above = abs(self.squares - of_noise)
@@ -119,7 +119,7 @@ class OneStepScores:
 
 
 def random_share_reliability(answers: Answers, by_chance: NDArray[np.bool_], whole: Scale) -> RandomShare:
-    """Estimate reliability from the pairs chosen by chance; `whole` is the scale fitted to all judgements."""
+    """Estimate reliability from the random pairs; `whole` is the scale fitted to all judgements."""
     if not by_chance.any():
         return RandomShare(None, None)
     some = take_answers(answers, by_chance)

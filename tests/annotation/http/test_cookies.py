@@ -9,7 +9,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_worker_of_the_last_release_is_still_known(project: Project, worker_client: Client, settings) -> None:
-    """They joined when the cookie had no prefix."""
+    """The worker joined when the cookie had no prefix."""
     assert worker_client.get("/s/pets/task/").status_code == 200
     settings.SESSION_COOKIE_SECURE = True
     assert worker_client.get("/s/pets/task/").status_code == 200

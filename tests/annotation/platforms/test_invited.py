@@ -1,4 +1,4 @@
-"""Invitations in bulk: one link for each person, which lets one person join and is worth nothing afterwards."""
+"""Bulk invitations: one link for each person, which works once."""
 
 import csv
 import io

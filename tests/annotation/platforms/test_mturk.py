@@ -91,14 +91,14 @@ def test_the_study_leads_back_to_the_hit_where_there_is_no_field_for_a_code(
     assert "externalSubmit" in frame(client).content.decode()
 
 
-def test_who_declines_is_asked_to_return_the_hit(mturk_project: Project, client: Client) -> None:
+def test_a_worker_who_declines_is_asked_to_return_the_hit(mturk_project: Project, client: Client) -> None:
     arrival = client.get(f"/s/pets/?{urlencode(ACCEPTED)}").context["form"]["arrival"].value()
     page = client.post("/s/pets/decline/", {"arrival": arrival}).text
     assert "Please return the task" in page
     assert CODES["declined"] not in page
 
 
-def test_who_failed_the_checks_submits_the_hit_only_if_there_is_a_code_for_it(
+def test_a_worker_who_failed_the_checks_submits_the_hit_only_if_there_is_a_code_for_it(
     mturk_project: Project, client: Client
 ) -> None:
     join(client, f"/s/pets/?{urlencode(ACCEPTED)}")

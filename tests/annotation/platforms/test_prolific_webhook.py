@@ -251,7 +251,7 @@ def test_the_same_event_ten_times_at_once_is_stored_once(project: Project) -> No
 @pytest.mark.both_databases
 @pytest.mark.slow
 def test_a_task_returned_while_its_worker_finishes_is_never_paid(project: Project) -> None:
-    """Whichever comes first: a code and a submission that costs nothing, or no code."""
+    """Returning and finishing run at the same time; in either order the submission is not paid."""
     recruit(project, webhook_secret=SECRET)
     for number in range(8):
         worker = services.enrol(project=project, platform="prolific", external_id=f"{number:024x}")

@@ -175,7 +175,7 @@ def test_categories_and_edges_have_enough_contrast(scheme: str) -> None:
     assert faint == []
 
 
-def test_a_browser_without_cookies_is_told_so_and_does_not_go_in_circles(project: Project) -> None:
+def test_a_browser_without_cookies_gets_an_explanation_and_no_redirect_loop(project: Project) -> None:
     visitor = Client(enforce_csrf_checks=True)
     token = visitor.get("/s/pets/").context["csrf_token"]
     blocked = Client(enforce_csrf_checks=True).post("/s/pets/join/", {"csrfmiddlewaretoken": str(token)})

@@ -124,7 +124,7 @@ def test_the_link_back_to_a_panel_contains_the_escaped_ids(project: Project) -> 
     ],
 )  # fmt: skip
 def test_a_link_that_gives_credit_to_everyone_must_be_earned(project: Project, outcome: str, is_earned: bool) -> None:
-    """SONA's link has no code: whoever opens it gets the credit."""
+    """SONA's link has no code: anyone who opens it gets the credit."""
     address = "https://x.sona-systems.com/webstudy_credit.aspx?survey_code={participant}"
     recruitment = Recruitment(project=project, platform="generic", completion_url=address, codes={outcome: "C1"})
     completion = get_platform(recruitment).complete(outcome, Identity("generic", "a"))

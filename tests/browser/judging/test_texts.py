@@ -95,7 +95,7 @@ def test_items_and_reasons_are_shown_and_stored_verbatim(watched_session: Judgin
 def test_texts_of_arms_and_preparation_run_nowhere(
     watched_session: JudgingSession, served: str, hostile: Project, owner: User
 ) -> None:
-    """For the worker, and for the owner who reads them in forms, tables and the passport."""
+    """Neither on the worker's pages nor on the owner's, which show them in forms, tables and the passport."""
     everything, page = "\n\n".join(TEXTS), watched_session.page
     arms = [Arm(name=name, question=TEXTS[0], instructions=everything) for name in ("one", "two")]
     change_arms(project=hostile, user=owner, arms=arms)

@@ -85,7 +85,7 @@ def test_a_csrf_failure_is_logged_without_the_token(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.slow
-def test_uvicorn_at_its_most_talkative_logs_no_secret(tmp_path: Path) -> None:
+def test_uvicorn_with_verbose_logging_logs_no_secret(tmp_path: Path) -> None:
     """uvicorn started directly, with its access log and at log level trace."""
     with Installation(tmp_path) as server:
         server.create_tables()

@@ -65,7 +65,7 @@ def flooded(run: Run) -> None:
 
 
 def stuck_viewers(run: Run) -> None:
-    """P37: 50 live pages stop reading; memory stays, and other pages get new versions as before."""
+    """P37: 50 live pages stop reading; memory does not grow, and other pages get new versions as before."""
     with viewers(run.server, SLUG, STUCK) as stuck, viewers(run.server, SLUG, WATCHING, "watcher") as reading:
         for group, count in ((stuck, STUCK), (reading, WATCHING)):
             wait_until(lambda g=group, c=count: g.state()["open"] == c, PATIENCE, "the live pages did not open")

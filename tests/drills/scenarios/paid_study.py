@@ -19,9 +19,9 @@ from tests.drills.scenarios.participants import (
     SECRET,
     SLUG,
     STUDY,
-    Door,
     Participant,
     Step,
+    StepLog,
 )
 
 COUNTED = ("", "finished", "no_work_left")  # outcomes of active and completed workers
@@ -107,14 +107,14 @@ def drill(installation: Installation, *, participants: int, clients: int) -> dic
     """Run the study on this empty installation and return the figures."""
     installation.create_tables()
     installation.run_python("from tests.drills.scenarios.paid_study import prepare; prepare()")
-    door, began = Door(), time.perf_counter()
+    log, began = StepLog(), time.perf_counter()
     with installation:
         installation.start()
         with ThreadPoolExecutor(clients) as pool:
-            people = list(pool.map(lambda number: Participant(installation, number, door).play(), range(participants)))
+            people = list(pool.map(lambda number: Participant(installation, number, log).play(), range(participants)))
         stored = json.loads(installation.run_python("from tests.drills.scenarios.paid_study import report; report()"))
     arms = {pid: row["arm"] for pid, row in stored["workers"].items()}
-    differences = [*_compare(people, stored), *_replay(door.steps, arms)]
+    differences = [*_compare(people, stored), *_replay(log.steps, arms)]
     present = {name: row[1] for name, row in stored["arms"].items()}
     completed = {name: row[2] for name, row in stored["arms"].items()}
     return {

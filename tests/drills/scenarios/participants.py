@@ -28,8 +28,8 @@ Step = tuple[str, str, str]  # participant, "joins" or "ends", outcome
 
 
 @dataclass
-class Door:
-    """Lets one participant at a time join or end, so that the order of these steps is known."""
+class StepLog:
+    """The order in which participants joined and ended; the lock lets one at a time do so."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     steps: list[Step] = field(default_factory=list)
@@ -57,8 +57,8 @@ class Seen:
 class Participant:
     """One participant with one or more devices, who plays a part given by their number."""
 
-    def __init__(self, installation: Installation, number: int, door: Door) -> None:
-        self.installation, self.number, self.door = installation, number, door
+    def __init__(self, installation: Installation, number: int, log: StepLog) -> None:
+        self.installation, self.number, self.log = installation, number, log
         self.pid, self.session = f"{number:024x}", 1
         self.seen = Seen()
         self.device = self.new_device()
@@ -102,9 +102,9 @@ class Participant:
 
     def consent(self) -> None:
         form = self.arrive()
-        with self.door.lock:
+        with self.log.lock:
             self.post(f"/s/{SLUG}/join/", form)
-            self.door.note(self.pid, "joins")
+            self.log.note(self.pid, "joins")
         self.read_instructions()
 
     def read_instructions(self) -> None:
@@ -153,11 +153,11 @@ class Participant:
         page = self.get(f"/s/{SLUG}/").text()
         self.check_no_code(page)
         self.device.token = self.device.find_token(page)
-        with self.door.lock:
+        with self.log.lock:
             self.post(f"/s/{SLUG}/finish/", {})
             page = self.get(f"/s/{SLUG}/finish/").text()
             [self.seen.outcome] = [outcome for outcome, code in CODES.items() if code in page]
-            self.door.note(self.pid, "ends", self.seen.outcome)
+            self.log.note(self.pid, "ends", self.seen.outcome)
 
     def report_returned(self) -> None:
         """Let Prolific report twice that the submission was returned."""
@@ -171,9 +171,9 @@ class Participant:
             "X-Event-Id": f"event-{session}",
         }
         platform = HttpClient(self.installation.url, self.installation.headers)
-        with self.door.lock:
+        with self.log.lock:
             replies = [platform.request("POST", f"/hooks/prolific/{SLUG}/", body, headers).json() for _ in range(2)]
-            self.door.note(self.pid, "ends", "returned")
+            self.log.note(self.pid, "ends", "returned")
         assert replies == [{"recorded": True}, {"recorded": False}], replies
         self.seen.outcome = "returned"
 
@@ -186,11 +186,11 @@ class Participant:
 
     def fail_comprehension(self) -> None:
         self.consent()
-        with self.door.lock:
+        with self.log.lock:
             self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0", "attempt": "0"}, status=200)
             self.post(f"/s/{SLUG}/prepare/", {"answer_0": "0", "attempt": "1"})
             self.seen.outcome = "failed_checks"
-            self.door.note(self.pid, "ends", "failed_checks")
+            self.log.note(self.pid, "ends", "failed_checks")
         assert CODES["failed_checks"] in self.get(f"/s/{SLUG}/").text()
 
     def leave(self) -> None:
@@ -211,9 +211,9 @@ class Participant:
         """Return the task, then take it up again in a new session."""
         self.give_back()
         self.session, self.device = 2, self.new_device()
-        with self.door.lock:
+        with self.log.lock:
             assert self.get(self.link).status == 302
-            self.door.note(self.pid, "joins")
+            self.log.note(self.pid, "joins")
         self.open_page()
         self.judge(QUOTA - self.seen.answers)
         self.finish()
@@ -230,7 +230,7 @@ class Participant:
     def stop(self) -> None:
         self.join()
         self.judge(1)
-        with self.door.lock:  # from here on the place in the arm is free
+        with self.log.lock:  # from here on the place in the arm is free
             self.post(f"/s/{SLUG}/stop/", {})
             self.finish()
 

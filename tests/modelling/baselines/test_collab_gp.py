@@ -6,7 +6,7 @@ from scipy.stats import kendalltau
 
 from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import CollabGP
-from modelling.baselines.factor_model import Pull
+from modelling.baselines.factor_model import GaussianTerms
 from modelling.crowdgppl import Matern32
 
 
@@ -16,7 +16,7 @@ def make_crowd(seed=0, **settings):
 
 
 def test_processes_over_items_are_processes_over_pairs_with_the_preference_kernel():
-    """Second route: brute-force Gaussian algebra on all judged pairs."""
+    """Compare with brute-force Gaussian algebra on all judged pairs."""
     crowd = make_crowd()
     model = CollabGP(n_components=2, n_inducing_items=None, item_kernel=Matern32(length_scale=0.4))
     labels = crowd.labels.take(np.arange(30))
@@ -24,7 +24,7 @@ def test_processes_over_items_are_processes_over_pairs_with_the_preference_kerne
     model._set_up(np.random.default_rng(1), labels, crowd.X_items, None)
     batch = model._batch(labels, np.arange(30))
     rng = np.random.default_rng(2)
-    sites = Pull(rng.uniform(0.1, 0.5, 30), rng.standard_normal(30))
+    sites = GaussianTerms(rng.uniform(0.1, 0.5, 30), rng.standard_normal(30))
     w, w_var = model._weights_of(0, batch.u)
     model._item_step(0, batch, sites, rho=1.0)
 

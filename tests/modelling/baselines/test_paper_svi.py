@@ -61,7 +61,7 @@ def test_the_scale_of_a_factor_is_a_rate():
 
 @pytest.mark.parametrize(("gap", "t_scale", "vw_scale", "n_components"), [(2.0, 100.0, 0.0, 0), (0.3, 1.0, 2.0, 3)])
 def test_label_noise_has_the_prior_moments(gap, t_scale, vw_scale, n_components):
-    """Second route: sample t, v and w from their priors."""
+    """Compare with samples: draw t, v and w from their priors."""
     rng, n = np.random.default_rng(0), 400_000
     w = rng.standard_normal((n, n_components))
     z = np.sqrt(gap) * (np.sqrt(t_scale) * rng.standard_normal(n))
@@ -73,7 +73,7 @@ def test_label_noise_has_the_prior_moments(gap, t_scale, vw_scale, n_components)
 
 
 def test_the_noise_of_a_models_labels_follows_all_its_priors():
-    """Second route: sample t, v and w with the scales of the three priors, two items with their own covariance."""
+    """Compare with samples of t, v and w with the scales of their priors; two items have their own covariance."""
     rng, n, X = np.random.default_rng(0), 400_000, grid(3)
     labels = PairwiseLabels(u=np.array([0]), a=np.array([0]), b=np.array([1]), y=np.array([1.0]))
     model = PaperSVI(n_components=2, t_prior=(2.0, 1.0), v_prior=(1.0, 0.5), w_prior=(1.0, 3.0))
@@ -160,7 +160,7 @@ def test_new_users_follow_their_features_and_far_away_ones_have_the_prior():
 
 
 def test_weights_of_new_users_are_those_of_dense_conditioning():
-    """Second route for eq:omegastar: the conditional GP given w_m ~ N(m, Sigma), from the kernel alone."""
+    """Check eq:omegastar against the conditional GP given w_m ~ N(m, Sigma), from the kernel alone."""
     rng = np.random.default_rng(8)
     X_users, x = rng.standard_normal((9, 2)), rng.standard_normal((1, 2))
     crowd = draw_crowd(rng, n_users=9, n_labels=400, n_components=2, n_items=8, X_users=X_users)
@@ -187,7 +187,7 @@ def test_components_are_in_the_order_of_their_variances():
 
 
 def test_predictions_of_labels_match_the_dense_covariance_of_each_user():
-    """Second route for eq:predict_crowd: moments of all pairs at once against one user's covariance matrix."""
+    """Check eq:predict_crowd: moments of all pairs at once against each user's covariance matrix."""
     rng = np.random.default_rng(7)
     X_users = rng.standard_normal((6, 2))
     crowd = draw_crowd(rng, n_users=6, n_labels=200, n_components=2, X_items=grid(3), X_users=X_users)

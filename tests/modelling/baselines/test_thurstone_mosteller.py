@@ -57,7 +57,7 @@ def test_scores_are_close_to_the_posterior_means_of_choix(some):
 
 
 def test_bradley_terry_without_ties_is_that_of_choix(some):
-    """The penalty of choix is alpha |f|^2, without one half; a little mass stays with ties, hence the tolerance."""
+    """choix penalises alpha |f|^2, without one half. The tolerance allows for the small probability of ties."""
     scores = BradleyTerry().fit(some).predict_consensus()
     np.testing.assert_allclose(scores, choix.opt_pairwise(8, wins(some), alpha=0.5), atol=0.02)
 

@@ -1,4 +1,4 @@
-"""The published algorithm as a study's engine: moments by a second route, updates, and exact restoring."""
+"""The published algorithm as a study's engine: moments against sampling, updates, and exact restoring."""
 
 import numpy as np
 import pytest

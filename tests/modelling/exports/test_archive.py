@@ -207,7 +207,7 @@ def test_the_command_fits_from_scratch_if_necessary(
 
 @pytest.mark.parametrize("what", ["choice", "score", "order", "text", "seed"])
 def test_a_changed_archive_does_not_agree(any_archive: Path, tmp_path: Path, what: str) -> None:
-    """Even with matching checksums."""
+    """The checksums are recomputed to match the changed file."""
     files = files_in(any_archive)
     if what == "choice":
         files["events.jsonl"] = files["events.jsonl"].replace(b'"choice":"lo"', b'"choice":"hi"', 1)

@@ -1,4 +1,4 @@
-"""Claims that hold together: against brute force, in limits, on simulated studies, and on the page and in the file."""
+"""Simultaneous claims: against brute force, in limits, on simulated studies, and on the page and in the file."""
 
 from collections.abc import Callable
 
@@ -135,7 +135,7 @@ def test_page_and_file_have_the_same_claims(
         for each in page.bridging:
             assert rows[each.item.key][8:11] == (each.lowest, each.low, each.high)
     text = log_in(owner).get("/projects/pets/claims/").text
-    assert "holds together with 95 % probability" in text
+    assert "are true together with 95 % probability" in text
     assert "Bridging items" in text
 
 

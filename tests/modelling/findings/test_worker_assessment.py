@@ -1,4 +1,4 @@
-"""Wrong or different: careless workers are found, dissenters are not, and every surface shows the same odds."""
+"""Assessments of workers: careless ones are found, dissenters are not, and all pages and files show the same odds."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from annotation import services
 from annotation.models import Item, Judgement, Project, User, Worker
 from annotation.storage import event_log
-from benchmarks.planning.wrong_or_different import CARELESS, HONEST, flagged, run_crowd
+from benchmarks.planning.worker_assessment import CARELESS, HONEST, flagged, run_crowd
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.crowdgppl.state import posterior_from_state
 from modelling.dashboards.workers.assessment import Assessment, AssessmentNames, load_assessment
@@ -206,7 +206,7 @@ def test_every_surface_shows_the_same_odds(
     file = client.get("/projects/pets/workers.csv").text
     assert f",{row.careless},{row.different},{row.ordinary},40" in file
     page = client.get(f"/projects/pets/workers/{lazy.code}/").text
-    assert "Wrong or different?" in page
+    assert "Careless or different?" in page
     assert "The text on the left was chosen in 40 of 40 answers." in page
     assert "would change" in page
     table_page = client.get("/projects/pets/workers/?sort=careless").text

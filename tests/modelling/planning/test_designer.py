@@ -27,7 +27,7 @@ def test_agreements_and_spreads_are_inverse(own: float, shared: float) -> None:
 
 
 def test_simulated_workers_agree_as_often_as_assumed() -> None:
-    """Within .02: tastes of the simulator are products of normal variables, not quite normal themselves."""
+    """The tolerance is .02 because simulated tastes are products of normal variables, which are not normal."""
     plan = StudyPlan(**{**PLAN.as_dict(), "n_items": 200, "n_workers": 60, "self_agreement": 0.85, "agreement": 0.75})
     rng = np.random.default_rng(1)
     crowd = draw_crowd(plan.design, rng)

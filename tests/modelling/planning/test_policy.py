@@ -20,7 +20,7 @@ def posterior() -> OrderPosterior:
 
 
 def expected_variance(mean: float, variance: float, noise: float, lapse: float) -> float:
-    """Of a difference after one answer, by a plain sum over a grid."""
+    """Expected variance of a difference after one answer, as a sum over a grid."""
     d = np.linspace(mean - 9 * np.sqrt(variance), mean + 9 * np.sqrt(variance), 20_001)
     prior = norm.pdf(d, mean, np.sqrt(variance))
     total = 0.0

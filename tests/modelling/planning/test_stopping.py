@@ -16,7 +16,7 @@ from modelling.dashboards.planning.stopping import StoppingPage, format_about, s
 from modelling.models import ModelSnapshot
 from modelling.planning.policy import PairQuestion, Purpose, pair_gains
 from modelling.planning.posterior import OrderPosterior
-from modelling.planning.stop_rule import Assessment, pause_if_certain
+from modelling.planning.stop_rule import StopRuleResult, pause_if_certain
 from modelling.planning.stopping import (
     Forecast,
     candidates,
@@ -144,13 +144,13 @@ def snapshot(project: Project, crowd: list[Worker]) -> ModelSnapshot:
 
 
 def say(snapshot: ModelSnapshot, probability: float) -> None:
-    """Let a version say this probability."""
+    """Store this probability in the version's diagnostics."""
     snapshot.diagnostics["stopping"]["probability"] = probability
     ModelSnapshot.objects.filter(pk=snapshot.pk).update(diagnostics=snapshot.diagnostics)
 
 
 def test_a_version_stores_what_the_page_says(snapshot: ModelSnapshot, owner: User, log_in: LogIn) -> None:
-    found = Assessment.load(snapshot)
+    found = StopRuleResult.load(snapshot)
     assert found is not None
     assert (found.top_k, found.groups) == (2, 1)
     text = log_in(owner).get("/projects/pets/stopping/").text
@@ -213,8 +213,8 @@ def test_the_cost_follows_from_the_pay(snapshot: ModelSnapshot) -> None:
     page = stopping_page(ModelSnapshot.objects.get())
     assert isinstance(page, StoppingPage)
     assert page.advice == (
-        "About 240 more judgements (about 18 GBP) for 90 % on the top 2. "
-        "8 of 10 simulated continuations take 200 to 900."
+        "About 240 more judgements (about 18 GBP) are needed to reach 90 %. "
+        "8 of 10 simulated continuations need 200 to 900."
     )
 
 
@@ -230,11 +230,11 @@ def advice(snapshot: ModelSnapshot, forecast: list[float], low: list[float], hig
 
 def test_an_uncertain_forecast_says_so(snapshot: ModelSnapshot) -> None:
     assert advice(snapshot, [0.5, 0.9], [0.5, 0.6], [0.5, 1.0]) == (
-        "About 400 more judgements for 90 % on the top 2. "
-        "The range of 8 of 10 simulated continuations begins at 320 and ends beyond 400."
+        "About 400 more judgements are needed to reach 90 %. "
+        "8 of 10 simulated continuations need from 320 to more than 400."
     )
     unclear = advice(snapshot, [0.5, 0.8], [0.5, 0.6], [0.5, 1.0])
-    assert unclear == "At least 320 more judgements for 90 % on the top 2; how many is not clear yet."
+    assert unclear == "At least 320 more judgements are needed to reach 90 %; perhaps many more."
     assert advice(snapshot, [0.1, 0.2], [0.1, 0.1], [0.1, 0.8]).startswith("More than 400 more judgements are needed")
 
 
@@ -253,12 +253,19 @@ def test_the_page_warns_where_pairs_have_no_room_for_the_judgements_needed(snaps
         assert bool(page.room_line) is shown
 
 
-def test_a_clearer_boundary_is_named(snapshot: ModelSnapshot) -> None:
-    stored = {**snapshot.diagnostics["stopping"], "probability": 0.3, "by_cut": [0.2, 0.3, 0.8, 0.4]}
+@pytest.mark.parametrize(
+    ("by_cut", "sentence"),
+    [
+        ([0.2, 0.3, 0.8, 0.4], "Consider the top 3 instead: they are correct with a probability of 80 %."),
+        ([0.8, 0.3, 0.2, 0.4], "Consider the top item alone: it is correct with a probability of 80 %."),
+    ],
+)
+def test_a_clearer_boundary_is_suggested(snapshot: ModelSnapshot, by_cut: list[float], sentence: str) -> None:
+    stored = {**snapshot.diagnostics["stopping"], "probability": 0.3, "by_cut": by_cut}
     ModelSnapshot.objects.update(diagnostics={**snapshot.diagnostics, "stopping": stored})
     page = stopping_page(ModelSnapshot.objects.get())
     assert page is not None
-    assert page.other_cut == "The top 3 would be a clearer cut-off: it is correct with a probability of 80 %."
+    assert page.other_cut == sentence
 
 
 def test_an_improbable_boundary_is_not_recommended(snapshot: ModelSnapshot) -> None:

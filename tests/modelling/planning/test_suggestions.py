@@ -124,7 +124,7 @@ def test_the_next_version_measures_suggested_and_random_pairs(project: Project, 
 
 
 def judge_slowly(worker: Worker, count: int, milliseconds: Callable[[Assignment], int]) -> None:
-    """Answer so many pairs that were leased minutes ago."""
+    """Answer this many pairs that were leased minutes ago."""
     rng = Random(5)
     for _ in range(count):
         pair = lease_pairs(worker=worker, rng=rng)[0]

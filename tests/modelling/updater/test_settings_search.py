@@ -18,7 +18,7 @@ from annotation.services import Receipt
 from benchmarks.load.waiting import wait_until
 from modelling.models import SettingsSearch, UpdateState
 from modelling.training.evaluation.scoreboard import LabelMetrics
-from modelling.updater import leases, settings_search
+from modelling.updater import jobs, leases, settings_search
 from modelling.updater.settings_search import SearchData, SettingsCandidate
 from tests.modelling.samples.histories import make_crowd
 
@@ -232,7 +232,7 @@ def test_an_unexpected_failure_ends_the_search_with_a_message(
     settings_search.request_search(project=project, user=owner)
     assert settings_search.search_one("one") is True
     search = SettingsSearch.objects.get()
-    assert (search.state, search.message) == ("failed", settings_search.UNEXPECTED)
+    assert (search.state, search.message) == ("failed", jobs.UNEXPECTED)
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     assert settings_search.request_search(project=project, user=owner), "a new search can be requested"
 

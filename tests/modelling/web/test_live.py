@@ -114,7 +114,7 @@ def test_a_member_connects_and_receives_the_project_state(
 def test_no_message_contains_a_completion_code(
     project: Project, owner: User, log_in: Callable[[User], Client], quick: None
 ) -> None:
-    """Not even to owners, and not even while a worker ends."""
+    """Owners watch while a worker ends the participation; their messages contain no code either."""
     recruit(project)
     worker, communicator = services.enrol(project=project), socket(log_in(owner))
 

@@ -1,4 +1,4 @@
-"""Time and money, the pilot, and the lists for the platforms."""
+"""Working time, pay and cost, the pilot, and the lists for the platforms."""
 
 from collections.abc import Callable
 from datetime import timedelta

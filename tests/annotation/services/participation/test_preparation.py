@@ -66,7 +66,7 @@ def test_the_comprehension_check_has_two_attempts(prepared_project: Project, cli
     assert Worker.objects.get().outcome == Worker.Outcome.FAILED_CHECKS
 
 
-def test_who_failed_the_comprehension_check_is_not_asked_about_the_task(
+def test_a_worker_who_failed_the_comprehension_check_is_not_asked_about_the_task(
     prepared_project: Project, client: Client
 ) -> None:
     question = {"name": "effort", "label": "Was it hard?", "kind": "text", "required": True, "when": "after"}

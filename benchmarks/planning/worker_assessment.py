@@ -1,6 +1,6 @@
-"""Wrong or different: are careless workers found, and honest dissenters not, at 60 judgements each?
+"""How many careless workers are found, and how many honest ones flagged, at 60 judgements each.
 
-    python -m benchmarks.planning.wrong_or_different [--crowds 20] [--first-seed 200]
+    python -m benchmarks.planning.worker_assessment [--crowds 20] [--first-seed 200]
 
 A crowd has 50 workers and 50 items: a fifth are honest dissenters, a fifth are careless (random clicks, always left,
 alternating sides, and tired: random from the middle on), one tenth are honest but noisy. Dissenters share another
@@ -26,7 +26,7 @@ from modelling.findings.workers.assessment import WorkerFacts, assess_workers
 from modelling.findings.workers.patterns import AnswerSheet
 from modelling.training.reliability.estimates import wilson_interval
 
-NAME = "wrong_or_different"
+NAME = "worker_assessment"
 ITEMS, WORKERS, EACH = 50, 50, 60
 SPREAD, TASTE, NOISY = 1.5, 0.5, 1.5  # standard deviations of scores, of tastes, and of the noise of noisy workers
 CARELESS = ("random", "left", "alternating", "tired")
