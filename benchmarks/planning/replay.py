@@ -28,18 +28,26 @@ Answer = tuple[int, float]  # worker and y
 def replay(folder: str, seeds: Sequence[int], runs: Runs, *, quick: bool) -> dict[str, Any]:
     """Compare the policies' held-out log loss at equal numbers of labels, paired over debates and seeds."""
     points = POINTS[:1] if quick else POINTS
-    losses: dict[str, list[list[float]]] = {"random": [], "order": []}
+    pairs: list[tuple[list[float], list[float]]] = []
     for fold in range(1 if quick else FOLDS):
         for seed in seeds:
             debate = read_debate(Path(folder), fold, seed)
-            for policy, rows in losses.items():
-                compute = partial(run_policy, debate, policy, seed, points)
-                rows.append(runs.cell(compute, debate=fold, policy=policy, seed=seed))
-        print_progress(f"debate {fold}: {np.mean(losses['random'], axis=0)} {np.mean(losses['order'], axis=0)}")
-    means = {policy: np.mean(rows, axis=0) for policy, rows in losses.items()}
-    columns = range(len(points))
-    differences = [paired([r[k] for r in losses["order"]], [r[k] for r in losses["random"]]) for k in columns]
-    return {"labels": points, "log_loss": means, "order_minus_random": differences}
+            losses = [
+                runs.cell(partial(run_policy, debate, policy, seed, points), debate=fold, policy=policy, seed=seed)
+                for policy in ("order", "random")
+            ]
+            if all(losses):
+                pairs.append((losses[0], losses[1]))
+    if not pairs:
+        return {}
+    order, random = np.transpose(pairs, (1, 2, 0))
+    print_progress(f"replay: {random.mean(axis=1)} {order.mean(axis=1)}")
+    return {
+        "labels": points,
+        "replays": len(pairs),
+        "log_loss": {"random": random.mean(axis=1), "order": order.mean(axis=1)},
+        "order_minus_random": [paired(*columns) for columns in zip(order, random, strict=True)],
+    }
 
 
 def read_debate(folder: Path, fold: int, seed: int) -> dict[str, Any]:

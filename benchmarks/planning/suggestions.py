@@ -4,7 +4,8 @@
 
 Labels needed: the number of labels at which the mean over studies (its monotone regression) of Kendall's tau to the
 true order, or of the recall of the true top 10, reaches .8; intervals are bootstrapped over seeds. Random pairs are
-those of the product without suggestions (least judged first). Suggestions keep a random share of 20 %. With --data the
+those of the product without suggestions (least judged first). Suggestions keep a random share of 20 %; what it costs
+is shown by studies without one. With --data the
 answers of UKPConvArg are replayed: both policies choose among the judged pairs of a debate, and the consensus is
 scored on labels that neither gets.
 
@@ -36,11 +37,19 @@ LIMIT = 0.7  # largest acceptable share of the labels that random pairs need
 # Labels of each study, by number of items and spread of the consensus scores in units of an answer's noise.
 BUDGET = {50: {1.0: 900, 1.5: 600, 2.0: 500}, 200: {1.5: 2200}}
 QUICK_BUDGET = {20: {1.5: 200}}
-SHARES = {RANDOM: 1.0, "order": 0.75, "top": 0.6}  # of the budget after which a study ends: the target comes earlier
+NO_SHARE = "order, without a random share"
+# Policy, random share, and the share of the budget after which a study ends: suggestions reach the target earlier.
+VARIANTS = {
+    RANDOM: (RANDOM, 0.2, 1.0),
+    "order": ("order", 0.2, 0.75),
+    NO_SHARE: ("order", 0.0, 0.75),
+    "top": ("top", 0.2, 0.6),
+}
 RANDOM_UPDATES = 25  # of a study with random pairs, whose choice does not need the model
 EACH = 40
 GRID = 40  # points of a curve
 RESAMPLES = 1000  # of the seeds, for intervals
+Curves = dict[int, np.ndarray]
 PURPOSES = ("order", "top", "coverage")
 
 
@@ -71,47 +80,64 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def compare(design: StudyDesign, seeds: Sequence[int], runs: Runs) -> dict[str, Any]:
-    """Curves of tau and top recall for each policy, the labels needed, and their ratio to those of random pairs."""
+    """Mean curves of tau and top recall for each policy, and the labels needed relative to random pairs."""
     grid = np.unique(np.geomspace(design.n_items / 2, design.n_judgements, GRID).astype(int))
-    grids = {policy: grid[grid <= share * design.n_judgements] for policy, share in SHARES.items()}
-    curves = {policy: curves_of(replace(design, policy=policy), seeds, grids[policy], runs) for policy in SHARES}
+    curves = {
+        name: curves_of(
+            replace(design, policy=policy, random_share=share), seeds, grid[grid <= last * design.n_judgements], runs
+        )
+        for name, (policy, share, last) in VARIANTS.items()
+    }
     found: dict[str, Any] = {"labels": grid}
-    for policy, values in curves.items():
-        tau, recall = values.mean(axis=0)
-        at = grids[policy]
-        needs = {"labels_for_tau": needed(at, tau), "labels_for_top_recall": needed(at, recall)}
-        found[policy] = {"tau": tau, "top_recall": recall, **needs}
+    for name, values in curves.items():
+        if values:
+            tau, recall = np.mean(list(values.values()), axis=0)
+            found[name] = {"seeds": len(values), "tau": tau, "top_recall": recall}
     found["ratio"] = {
-        "tau, suggestions for the order": ratio(grid, curves["order"][:, 0], curves[RANDOM][:, 0]),
-        "top 10, suggestions for the top": ratio(grid, curves["top"][:, 1], curves[RANDOM][:, 1]),
+        "tau, suggestions for the order": ratio(grid, curves["order"], curves[RANDOM], 0),
+        "tau, without a random share": ratio(grid, curves[NO_SHARE], curves[RANDOM], 0),
+        "top 10, suggestions for the top": ratio(grid, curves["top"], curves[RANDOM], 1),
     }
     return found
 
 
-def curves_of(design: StudyDesign, seeds: Sequence[int], grid: np.ndarray, runs: Runs) -> np.ndarray:
-    """The curves of every seed, (seeds, 2, grid)."""
-    key = {"items": design.n_items, "workers": design.n_workers, "spread": design.spread, "policy": design.policy}
-    key["opinion_groups"] = design.opinion_groups
-    found = [runs.cell(partial(curve, design, seed, grid), **key, seed=seed) for seed in seeds]
-    return np.array([(each["tau"], each["top_recall"]) for each in found])
+def curves_of(design: StudyDesign, seeds: Sequence[int], grid: np.ndarray, runs: Runs) -> Curves:
+    """The curves (2, grid) by seed; with --finished, of the seeds that have run."""
+    key: dict[str, Any] = {
+        "items": design.n_items,
+        "workers": design.n_workers,
+        "spread": design.spread,
+        "policy": design.policy,
+    }
+    key |= {"random_share": design.random_share, "opinion_groups": design.opinion_groups}
+    found = {seed: runs.cell(partial(curve, design, seed, grid), **key, seed=seed) for seed in seeds}
+    return {seed: np.array([each["tau"], each["top_recall"]]) for seed, each in found.items() if each}
 
 
-def ratio(grid: np.ndarray, suggested: np.ndarray, random: np.ndarray) -> dict[str, Any]:
+def ratio(grid: np.ndarray, suggested: Curves, random: Curves, row: int) -> dict[str, Any] | None:
     """Labels needed with suggestions relative to those with random pairs, with a 95% interval over seeds.
 
     If random pairs do not reach the target with all labels, this is an upper bound.
     """
+    seeds = sorted(set(suggested) & set(random))
+    if not seeds:
+        return None
+    with_, without = (np.array([curves[seed][row] for seed in seeds]) for curves in (suggested, random))
+
+    def labels(rows: np.ndarray) -> tuple[float, float]:
+        values = with_[rows].mean(axis=0)
+        return needed(grid[: len(values)], values), needed(grid, without[rows].mean(axis=0))
 
     def of(rows: np.ndarray) -> float:
-        most = needed(grid, random[rows].mean(axis=0))
-        least = needed(grid[: suggested.shape[1]], suggested[rows].mean(axis=0))
+        least, most = labels(rows)
         return least / (grid[-1] if np.isnan(most) else most)
 
-    n = len(random)
-    resamples = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
+    every = np.arange(len(seeds))
+    resamples = np.random.default_rng(0).choice(every, (RESAMPLES, len(every)))
     low, high = np.quantile(np.nan_to_num([of(rows) for rows in resamples], nan=np.inf), [0.025, 0.975])
-    bound = bool(np.isnan(needed(grid, random.mean(axis=0))))
-    return {"ratio": of(np.arange(n)), "low": low, "high": high, "is_upper_bound": bound}
+    least, most = labels(every)
+    found = {"seeds": len(seeds), "suggested": least, "random": most, "ratio": of(every), "low": low, "high": high}
+    return {**found, "is_upper_bound": bool(np.isnan(most))}
 
 
 def curve(design: StudyDesign, seed: int, grid: np.ndarray) -> dict[str, np.ndarray]:
@@ -147,10 +173,13 @@ def needed(grid: np.ndarray, values: np.ndarray) -> float:
 def opinion_groups(design: StudyDesign, seeds: Sequence[int], runs: Runs) -> dict[str, Any]:
     """Tau at equal labels with three opinion groups, by policy, and the paired difference over seeds."""
     grid = np.linspace(design.n_judgements / 4, design.n_judgements, 4).astype(int)
-    tau = {policy: curves_of(replace(design, policy=policy), seeds, grid, runs)[:, 0] for policy in (RANDOM, "order")}
-    found: dict[str, Any] = {"labels": grid, **{policy: values.mean(axis=0) for policy, values in tau.items()}}
-    found["order_minus_random"] = [paired(*columns) for columns in zip(tau["order"].T, tau[RANDOM].T, strict=True)]
-    found["not_below_random"] = bool((found["order"] >= found[RANDOM] - 0.005).all())
+    order, random = (curves_of(replace(design, policy=policy), seeds, grid, runs) for policy in ("order", RANDOM))
+    both = [(order[seed][0], random[seed][0]) for seed in sorted(set(order) & set(random))]
+    found: dict[str, Any] = {"labels": grid, "seeds": len(both)}
+    if both:
+        found["order"], found[RANDOM] = np.mean(both, axis=0)
+        found["order_minus_random"] = [paired(*columns) for columns in np.transpose(both, (2, 1, 0))]
+        found["not_below_random"] = bool((found["order"] >= found[RANDOM] - 0.005).all())
     return found
 
 
