@@ -37,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
             design = StudyDesign(policy=policy, careless=careless, spread=1.0, **SIZES)  # type: ignore[arg-type]
             if policy == RANDOM:  # no pair depends on the model
                 design = replace(design, update_batch=design.n_judgements)
-            rows = [runs.cell(partial(run_study, design, s), policy=policy, answers=name, seed=s) for s in seeds]
+            found = [runs.cell(partial(run_study, design, s), policy=policy, answers=name, seed=s) for s in seeds]
+            rows = [row for row in found if row]
+            if not rows:
+                continue
             result[f"{policy}, {name}"] = summary(rows)
             print_progress(f"{policy}, {name}: {result[f'{policy}, {name}']}")
             noise += rows if careless and policy != RANDOM else []
@@ -82,7 +85,7 @@ def measure(answers: Answers, suggested: np.ndarray, truth: np.ndarray | None) -
 
 
 def summary(rows: list[dict[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    found: dict[str, float] = {"runs": len(rows)}
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
         known = values[np.isfinite(values)]

@@ -37,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(argv)
     rows, runs = [], Runs(NAME, options)
     for number in range(2 if options.quick else options.studies):
-        rows.append(runs.cell(partial(run_study, number, 6 if options.quick else WORKERS), study=number))
+        row = runs.cell(partial(run_study, number, 6 if options.quick else WORKERS), study=number)
+        if row is None:
+            break
+        rows.append(row)
         if number % 20 == 19:
             print_progress(f"{number + 1} studies: {summary(rows)['right_when_stopped']}")
     return publish(NAME, summary(rows), options)
