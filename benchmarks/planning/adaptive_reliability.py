@@ -2,18 +2,22 @@
 
     python -m benchmarks.planning.adaptive_reliability [--runs 50]
 
-In a pure-noise study every answer is a coin flip, so any reliability above 0 is an artefact of the pairing.
+In a pure-noise study every answer is a coin flip, so any reliability above 0 is an artefact of the pairing. A killed
+run continues after the last study.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, print_progress, publish, standard_error
+from benchmarks.harness import print_progress, publish, standard_error
+from benchmarks.paper.report import Runs, parser
 from modelling.planning.simulator import RANDOM, StudyDesign, simulate
 from modelling.training.reliability import Answers, fit_scale, random_share_reliability, separation_reliability
 
@@ -25,13 +29,18 @@ MAX_SHOWN = 0.02  # share of noise studies with a projected reliability
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(argv)
-    runs = range(2 if options.quick else options.runs)
-    result: dict[str, Any] = {"runs": len(runs), "limit": LIMIT}
+    seeds, runs = range(2 if options.quick else options.runs), Runs(NAME, options)
+    result: dict[str, Any] = {"runs": len(seeds), "limit": LIMIT}
     noise: list[dict[str, float]] = []
     for name, careless in (("noise", 1.0), ("real", 0.0)):
         for policy in ("order",) if options.quick else ("order", "top", RANDOM):
             design = StudyDesign(policy=policy, careless=careless, spread=1.0, **SIZES)  # type: ignore[arg-type]
-            rows = [run_study(design, seed) for seed in runs]
+            if policy == RANDOM:  # no pair depends on the model
+                design = replace(design, update_batch=design.n_judgements)
+            found = [runs.cell(partial(run_study, design, s), policy=policy, answers=name, seed=s) for s in seeds]
+            rows = [row for row in found if row]
+            if not rows:
+                continue
             result[f"{policy}, {name}"] = summary(rows)
             print_progress(f"{policy}, {name}: {result[f'{policy}, {name}']}")
             noise += rows if careless and policy != RANDOM else []
@@ -43,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments(__doc__)
-    parser.add_argument("--runs", type=int, default=50)
-    return parser.parse_args(argv)
+    made = parser(__doc__)
+    made.add_argument("--runs", type=int, default=50)
+    return made.parse_args(argv)
 
 
 def run_study(design: StudyDesign, seed: int) -> dict[str, float]:
@@ -76,7 +85,7 @@ def measure(answers: Answers, suggested: np.ndarray, truth: np.ndarray | None) -
 
 
 def summary(rows: list[dict[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    found: dict[str, float] = {"runs": len(rows)}
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
         known = values[np.isfinite(values)]

@@ -6,12 +6,14 @@ import csv
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import paired, print_progress
+from benchmarks.paper.report import Runs
 from benchmarks.paper.ukpconvarg import ANSWERS
 from modelling.crowdgppl import CrowdGPPL, PairwiseLabels
 from modelling.planning.policy import PairQuestion, suggest_pairs
@@ -23,20 +25,29 @@ RANDOM_SHARE = 0.2
 Answer = tuple[int, float]  # worker and y
 
 
-def replay(folder: str, seeds: Sequence[int], *, quick: bool) -> dict[str, Any]:
+def replay(folder: str, seeds: Sequence[int], runs: Runs, *, quick: bool) -> dict[str, Any]:
     """Compare the policies' held-out log loss at equal numbers of labels, paired over debates and seeds."""
     points = POINTS[:1] if quick else POINTS
-    losses: dict[str, list[list[float]]] = {"random": [], "order": []}
+    pairs: list[tuple[list[float], list[float]]] = []
     for fold in range(1 if quick else FOLDS):
         for seed in seeds:
             debate = read_debate(Path(folder), fold, seed)
-            for policy, rows in losses.items():
-                rows.append(run_policy(debate, policy, seed, points))
-        print_progress(f"debate {fold}: {np.mean(losses['random'], axis=0)} {np.mean(losses['order'], axis=0)}")
-    means = {policy: np.mean(rows, axis=0) for policy, rows in losses.items()}
-    columns = range(len(points))
-    differences = [paired([r[k] for r in losses["order"]], [r[k] for r in losses["random"]]) for k in columns]
-    return {"labels": points, "log_loss": means, "order_minus_random": differences}
+            losses = [
+                runs.cell(partial(run_policy, debate, policy, seed, points), debate=fold, policy=policy, seed=seed)
+                for policy in ("order", "random")
+            ]
+            if all(losses):
+                pairs.append((losses[0], losses[1]))
+    if not pairs:
+        return {}
+    order, random = np.transpose(pairs, (1, 2, 0))
+    print_progress(f"replay: {random.mean(axis=1)} {order.mean(axis=1)}")
+    return {
+        "labels": points,
+        "replays": len(pairs),
+        "log_loss": {"random": random.mean(axis=1), "order": order.mean(axis=1)},
+        "order_minus_random": [paired(*columns) for columns in zip(order, random, strict=True)],
+    }
 
 
 def read_debate(folder: Path, fold: int, seed: int) -> dict[str, Any]:
@@ -73,14 +84,19 @@ def run_policy(debate: dict[str, Any], policy: str, seed: int, points: Sequence[
                 del left[pair]
             loads[list(pair)] += 1
             rows.append((worker, *pair, y))
+        scored = len(rows) >= points[len(losses)]
+        if policy == "random" and not scored:
+            continue
         model = fit(rows, N, debate["n_workers"])
-        if len(rows) >= points[len(losses)]:
+        if scored:
             losses.append(log_loss(model, debate["held_out"]))
         if policy != "random":
             blocked = np.ones((N, N), dtype=bool)
             for a, b in left:
                 blocked[a, b] = blocked[b, a] = False
-            question = PairQuestion("order", taste=model.item_components_.T, blocked=blocked)
+            question = PairQuestion(
+                "order", taste=model.item_components_.T, lapse=model.hyperparameters_["lapse"], blocked=blocked
+            )
             posterior = OrderPosterior.given_scale(*model.predict_consensus(return_cov=True))
             found = suggest_pairs(posterior, question, 4 * BATCH, rng)
             queue = list(zip(found.a.tolist(), found.b.tolist(), strict=True))

@@ -7,18 +7,21 @@ row reach 90%, or when all workers have finished. The saving compares the mean n
 at which the same share of studies has the right top 5.
 
 A forecast is made when a study first states each of LEVELS. It is checked for the studies that last at least until the
-forecast number: the share that has reached 90% by then, which should be .1, .5 and .9.
+forecast number: the share that has reached 90% by then, which should be .1, .5 and .9. A killed run continues after the
+last study.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import arguments, print_progress, publish
+from benchmarks.harness import print_progress, publish
+from benchmarks.paper.report import Runs, parser
 from modelling.planning.simulator import RANDOM, StudyDesign, simulate
 from modelling.planning.stopping import Forecast, certainty, continue_study
 from modelling.training.reliability.estimates import wilson_interval
@@ -32,18 +35,21 @@ Row = dict[str, Any]
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(argv)
-    rows = []
+    rows, runs = [], Runs(NAME, options)
     for number in range(2 if options.quick else options.studies):
-        rows.append(run_study(number, 6 if options.quick else WORKERS))
+        row = runs.cell(partial(run_study, number, 6 if options.quick else WORKERS), study=number)
+        if row is None:
+            break
+        rows.append(row)
         if number % 20 == 19:
             print_progress(f"{number + 1} studies: {summary(rows)['right_when_stopped']}")
     return publish(NAME, summary(rows), options)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments(__doc__)
-    parser.add_argument("--studies", type=int, default=200)
-    return parser.parse_args(argv)
+    made = parser(__doc__)
+    made.add_argument("--studies", type=int, default=200)
+    return made.parse_args(argv)
 
 
 def draw_design(number: int, workers: int) -> StudyDesign:
@@ -67,7 +73,7 @@ def run_study(number: int, workers: int) -> Row:
     study, rng = simulate(design, number), np.random.default_rng(number)
     truth = set(np.argsort(-study.crowd.t)[:TOP].tolist())
     labels, right, said = [], [], []
-    forecasts: dict[float, tuple[int, list[int | None]]] = {}
+    forecasts: dict[str, tuple[int, list[int | None]]] = {}
     stopped: int | None = None
     for n in study.run():
         posterior = study.posterior()
@@ -77,12 +83,12 @@ def run_study(number: int, workers: int) -> Row:
         if stopped is None and len(said) >= IN_A_ROW and min(said[-IN_A_ROW:]) >= TARGET:
             stopped = len(said) - 1
         for level in LEVELS:
-            if level <= said[-1] < TARGET and level not in forecasts and max(said) < TARGET:
+            if level <= said[-1] < TARGET and str(level) not in forecasts and max(said) < TARGET:
                 policy: Any = None if design.policy == RANDOM else design.policy
-                taste = study.model.item_components_.T if study.model else None
-                ahead = continue_study(posterior, TOP, n, policy, design.random_share, rng, taste)
+                taste, lapse = study.model.item_components_.T, study.model.hyperparameters_["lapse"]
+                ahead = continue_study(posterior, TOP, n, policy, design.random_share, rng, taste, lapse)
                 curve = Forecast.of(ahead.judgements, ahead.probability)
-                forecasts[level] = n, [curve.earliest(TARGET), curve.needed(TARGET), curve.latest(TARGET)]
+                forecasts[str(level)] = n, [curve.earliest(TARGET), curve.needed(TARGET), curve.latest(TARGET)]
     return {"labels": labels, "right": right, "said": said, "stopped": stopped, "forecasts": forecasts}
 
 
@@ -130,7 +136,7 @@ def calibration(rows: list[Row]) -> list[dict[str, float]]:
 
 def check_forecasts(rows: list[Row], level: float) -> dict[str, Any]:
     """For each end of the forecast range and its median, the share of studies that had reached the target by then."""
-    made = [(row, *row["forecasts"][level]) for row in rows if level in row["forecasts"]]
+    made = [(row, *row["forecasts"][str(level)]) for row in rows if str(level) in row["forecasts"]]
     found: dict[str, Any] = {"n": len(made), "too_early": sum(needed[1] is None for _row, _n, needed in made)}
     for place, name in enumerate(("earliest", "median", "latest")):
         hits = [

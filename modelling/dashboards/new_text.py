@@ -199,7 +199,7 @@ def informative_pairs(fitted: FittedModel, X: Floats, at: Ints, mean: Floats, co
     wins = fitted.model.predict_consensus_proba(text, at, X_items=X)
     gap = mean[-1] - mean[:-1]
     variance = np.maximum(cov[-1, -1] + cov.diagonal()[:-1] - 2.0 * cov[-1, :-1], 0.0)
-    bits = expected_information(gap, variance)
+    bits = expected_information(gap, variance, fitted.lapse)
     best = np.argsort(-bits, kind="stable")[:MAX_OPPONENTS]
     return [InformativePair(int(index), float(wins[index]), float(bits[index])) for index in best]
 

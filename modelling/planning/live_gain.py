@@ -83,7 +83,8 @@ def sum_gains(fitted: FittedModel, rows: list[Row]) -> dict[str, GainSums]:
     d = (mean[a] - mean[b]) / sd
     variance = np.maximum(cov[a, a] + cov[b, b] - 2.0 * cov[a, b], 0.0) / sd**2
     y = np.array([PREFERENCE[Judgement.Choice(row[3])] for row in rows])
-    bits, expected = observed_information(d, variance, y), expected_information(d, variance)
+    bits = observed_information(d, variance, y, fitted.lapse)
+    expected = expected_information(d, variance, fitted.lapse)
     found: dict[str, GainSums] = defaultdict(GainSums)
     for row, got, hoped in zip(rows, bits.tolist(), expected.tolist(), strict=True):
         ms = row[4] if row[4] is not None and PLAUSIBLE_MS[0] <= row[4] <= PLAUSIBLE_MS[1] else None

@@ -2,9 +2,10 @@
 and the benchmarks call the same function.
 
 An answer to the pair (a, b) lowers the covariance S of the scores, in expectation, by k S x x' S, where x = e_a - e_b
-and k is the expected curvature of a probit answer (moment matching, exact in closed form). The gain of a pair is the
-reduction in a weighted sum of the variances of all differences, sum_ij w_ij Var(f_i - f_j) = 2 tr(L S), with L the
-Laplacian of the weights: k x' S L S x. The purpose determines the weights.
+and k is the expected curvature of the log evidence of an answer (moment matching, exact in closed form; lower if some
+answers are given at random). The gain of a pair is the reduction in a weighted sum of the variances of all differences,
+sum_ij w_ij Var(f_i - f_j) = 2 tr(L S), with L the Laplacian of the weights: k x' S L S x. The purpose determines the
+weights.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from modelling.planning.information import with_lapses
 from modelling.planning.posterior import Floats, Ints, OrderPosterior, contrasts
 from modelling.training.ranking import ranks
 
@@ -35,7 +37,8 @@ class PairQuestion:
     """The policy's inputs other than the posterior; arrays are indexed by item position.
 
     `taste` (N, C) are the loadings of the components in which workers differ: for the consensus, a worker's taste is
-    noise. `seconds` (N,) is the time to read an item, and `blocked` (N, N) excludes pairs.
+    noise. `seconds` (N,) is the time to read an item, `blocked` (N, N) excludes pairs, and `lapse` is the share of
+    answers given at random.
     """
 
     purpose: Purpose = "order"
@@ -44,6 +47,7 @@ class PairQuestion:
     taste: Floats | None = None
     seconds: Floats | None = None
     blocked: Mask | None = None
+    lapse: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +99,8 @@ def pair_gains(posterior: OrderPosterior, question: PairQuestion, rng: np.random
     mean, variance = posterior.differences()
     noise = 1.0 if question.taste is None else 1.0 + contrasts(question.taste @ question.taste.T)
     z = mean / np.sqrt(variance + noise)
-    p = ndtr(z)
-    slope = (NORMAL * np.exp(-0.5 * z**2)) ** 2 / np.maximum(p * (1.0 - p), LEAST_PROBABILITY)
+    p = with_lapses(ndtr(z), question.lapse)
+    slope = ((1.0 - question.lapse) * NORMAL * np.exp(-0.5 * z**2)) ** 2 / np.maximum(p * (1.0 - p), LEAST_PROBABILITY)
     k = slope / (variance + noise)
     w = _weights(posterior, question, mean, variance, rng)
     L = np.diag(w.sum(axis=0)) - w

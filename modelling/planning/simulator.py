@@ -165,6 +165,7 @@ class SimulatedStudy:
             self.design.top_k,
             judgements=self._loads.astype(np.int64),
             taste=self.model.item_components_.T,
+            lapse=self.model.hyperparameters_["lapse"],
             blocked=full,
         )
         found = suggest_pairs(self.posterior(), question, MAX_SUGGESTIONS, self.rng)

@@ -130,7 +130,7 @@ def _forecast(
     for group, n in zip(groups, counts, strict=True):
         if group.name in posteriors:
             posterior, own = posteriors[group.name], taste[group.at]
-            found.append(continue_study(posterior, project.top_k, n, policy, share, rng, own))
+            found.append(continue_study(posterior, project.top_k, n, policy, share, rng, own, fitted.lapse))
             simulated += n
     rows = rng.integers(CONTINUATIONS, size=(len(groups), CONTINUATIONS))
     stated = [found[at % len(found)].probability[row] for at, row in enumerate(rows)]

@@ -121,6 +121,7 @@ def continue_study(
     random_share: float,
     rng: np.random.Generator,
     taste: Floats | None = None,
+    lapse: float = 0.0,
 ) -> Continuations:
     """Simulate continuations under the policy (None: random pairs).
 
@@ -133,7 +134,7 @@ def continue_study(
     random = share if policy is None else share * random_share
     suggested = 0.0 if policy is None else (1.0 - random_share) * (1.0 if policy == "top" else share)
     now = posterior.take(kept)
-    question = PairQuestion(policy or "order", top_k, taste=None if taste is None else taste[kept])
+    question = PairQuestion(policy or "order", top_k, taste=None if taste is None else taste[kept], lapse=lapse)
     standard = rng.standard_normal((FORECAST_SAMPLES, len(now)))
     means = np.tile(now.mean, (CONTINUATIONS, 1))
     counts, stated = [0], [stated_probabilities(means, now.cov, top_k, standard)]

@@ -64,6 +64,7 @@ def build_suggestions(snapshot: ModelSnapshot, fitted: FittedModel, purpose: Pur
             question,
             judgements=fitted.item_counts[group.at],
             taste=taste[group.at],
+            lapse=fitted.lapse,
             seconds=reading.per_item(group.lengths),
             blocked=blocked_pairs(group, full),
         )
@@ -126,7 +127,8 @@ def personal_suggestions(
         some = group.take(rng.permutation(len(group))[:size])
         rows = max(1, round(PERSONAL_ROWS * size / PERSONAL_ITEMS))
         posterior = personal_posterior(fitted, user, some.at)
-        found = suggest_pairs(posterior, PairQuestion("order", seconds=reading.per_item(some.lengths)), rows, rng)
+        question = PairQuestion("order", lapse=fitted.lapse, seconds=reading.per_item(some.lengths))
+        found = suggest_pairs(posterior, question, rows, rng)
         yield from _rows(project, some, found, worker)
 
 

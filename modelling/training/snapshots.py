@@ -60,6 +60,11 @@ class FittedModel:
         """Positions by primary key."""
         return {pk: position for position, pk in enumerate(self.worker_ids.tolist())}
 
+    @property
+    def lapse(self) -> float:
+        """The share of answers given at random; 0 for an engine that does not know lapses."""
+        return self.model.hyperparameters_.get("lapse", 0.0)
+
     def new_worker_features(self, delta: InputDelta) -> NDArray[np.float64] | None:
         """X_users of workers whom the model does not know; None if there are none."""
         count = len(delta.worker_ids) - len(self.worker_ids)

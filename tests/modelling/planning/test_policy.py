@@ -19,29 +19,32 @@ def posterior() -> OrderPosterior:
     return OrderPosterior.given_scale(rng.standard_normal(N), 0.3 * root @ root.T + 0.05 * np.eye(N))
 
 
-def expected_variance(mean: float, variance: float, noise: float) -> float:
-    """Expected variance of a difference after one probit answer, as a sum over a grid."""
+def expected_variance(mean: float, variance: float, noise: float, lapse: float) -> float:
+    """Expected variance of a difference after one answer, as a sum over a grid."""
     d = np.linspace(mean - 9 * np.sqrt(variance), mean + 9 * np.sqrt(variance), 20_001)
     prior = norm.pdf(d, mean, np.sqrt(variance))
     total = 0.0
-    for p in (norm.cdf(d / np.sqrt(noise)), norm.cdf(-d / np.sqrt(noise))):
+    for sign in (1.0, -1.0):
+        p = 0.5 * lapse + (1.0 - lapse) * norm.cdf(sign * d / np.sqrt(noise))
         weight = prior * p / (prior * p).sum()
         m = (weight * d).sum()
         total += (prior * p).sum() / prior.sum() * (weight * (d - m) ** 2).sum()
     return float(total)
 
 
-@pytest.mark.parametrize("taste", [None, 0.7])
-def test_an_answer_lowers_the_variance_by_the_closed_form(posterior: OrderPosterior, taste: float | None) -> None:
+@pytest.mark.parametrize(("taste", "lapse"), [(None, 0.0), (0.7, 0.0), (None, 0.1), (0.7, 0.3)])
+def test_an_answer_lowers_the_variance_by_the_closed_form(
+    posterior: OrderPosterior, taste: float | None, lapse: float
+) -> None:
     loadings = None if taste is None else taste * np.random.default_rng(1).standard_normal((N, 2))
-    question = PairQuestion("coverage", judgements=np.zeros(N, dtype=np.int64), taste=loadings)
+    question = PairQuestion("coverage", judgements=np.zeros(N, dtype=np.int64), taste=loadings, lapse=lapse)
     _gain, precision = pair_gains(posterior, question, np.random.default_rng(0))
     mean, variance = posterior.differences()
     for a, b in ((0, 1), (2, 7), (3, 11)):
         noise = 1.0 if loadings is None else 1.0 + float(((loadings[a] - loadings[b]) ** 2).sum())
         after = posterior.after(np.array([a]), np.array([b]), precision[[a], [b]])
         assert after.differences()[1][a, b] == pytest.approx(
-            expected_variance(mean[a, b], variance[a, b], noise), rel=QUADRATURE
+            expected_variance(mean[a, b], variance[a, b], noise, lapse), rel=QUADRATURE
         )
 
 
@@ -119,13 +122,23 @@ def test_blocked_pairs_are_not_suggested_and_items_rest_within_a_round(posterior
     assert len(nothing) == 0
 
 
-def test_observed_information_is_on_average_the_expected_one() -> None:
+@pytest.mark.parametrize("lapse", [0.0, 0.02, 0.3])
+def test_observed_information_is_on_average_the_expected_one(lapse: float) -> None:
     mean, variance = np.array([0.0, 0.4, -1.5]), np.array([0.2, 1.0, 2.5])
-    wins: Floats = norm.cdf(mean / np.sqrt(1.0 + variance))
-    bits = wins * observed_information(mean, variance, np.ones(3)) + (1 - wins) * observed_information(
-        mean, variance, np.zeros(3)
-    )
-    np.testing.assert_allclose(bits, expected_information(mean, variance), atol=0.01)  # that one is approximate
-    tie = observed_information(mean, variance, np.full(3, 0.5))
-    assert (tie[:2] < bits[:2]).all(), "a tie between near items says less than a decision"
-    assert tie[2] > bits[2], "a tie between distant items is a surprise"
+    wins: Floats = 0.5 * lapse + (1.0 - lapse) * norm.cdf(mean / np.sqrt(1.0 + variance))
+    won, lost = (observed_information(mean, variance, y, lapse) for y in (np.ones(3), np.zeros(3)))
+    bits = wins * won + (1.0 - wins) * lost
+    np.testing.assert_allclose(bits, expected_information(mean, variance, lapse), atol=0.01)  # approximate
+
+
+def test_a_tie_between_near_items_tells_less_than_a_decision_and_one_between_distant_items_more() -> None:
+    mean, variance = np.array([0.0, 0.4, -1.5]), np.array([0.2, 1.0, 2.5])
+    bits, tie = expected_information(mean, variance), observed_information(mean, variance, np.full(3, 0.5))
+    assert (tie[:2] < bits[:2]).all()
+    assert tie[2] > bits[2]
+
+
+def test_a_surprise_tells_less_where_answers_lapse() -> None:
+    mean, variance = np.array([-4.0]), np.array([1.0])
+    sure, lapsing = (observed_information(mean, variance, np.ones(1), lapse)[0] for lapse in (0.0, 0.1))
+    assert lapsing < 0.1 * sure
