@@ -4,14 +4,16 @@ import numpy as np
 
 from benchmarks.simulated_crowds import draw_crowd, grid
 from modelling.baselines import GPPLPerUser
-from modelling.crowdgppl import CrowdGPPL
+from modelling.crowdgppl import CrowdGPPL, hyperparameters
 
 
 def make_crowd():
     return draw_crowd(np.random.default_rng(1), n_users=3, n_labels=120, n_components=2, X_items=grid(4))
 
 
-def test_a_single_user_gets_the_gppl_fit():
+def test_a_single_user_gets_the_gppl_fit(monkeypatch):
+    monkeypatch.setattr(hyperparameters, "FIRST_LAPSE", 0.0)
+    monkeypatch.setattr(hyperparameters, "LAPSE_PRIOR", (0.0, 50.0))  # GPPL per user knows no lapses
     crowd = make_crowd()
     alone = crowd.labels.take(crowd.labels.u == 0)
     gppl = CrowdGPPL(n_components=0, max_iterations=200).fit(alone, n_items=16)
