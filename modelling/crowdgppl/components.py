@@ -44,7 +44,7 @@ def leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     if len(M) > SMALL_PROBLEM and count <= len(M) // 4:
         with suppress(ArpackNoConvergence):  # the eigenvalues may be too close to each other
             found = eigsh(M, k=count, which="LA", v0=np.ones(len(M)), tol=1e-4)
-    values, vectors = linalg.eigh(M) if found is None else found
+    values, vectors = linalg.eigh(M, driver="evd") if found is None else found  # the default fails for some matrices
     order = np.argsort(-values)[:count]
     return values[order], vectors[:, order]
 
@@ -112,7 +112,9 @@ def sampled_eigenvalue(
     excess = post.taste_prior.whiten(Z.T @ Z - expected)
     if len(excess) > SMALL_PROBLEM:
         return float(leading(excess, 1)[0][0])
-    return float(linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1, len(excess) - 1])[0])
+    with suppress(linalg.LinAlgError):  # faster, but fails for some matrices
+        return float(linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1, len(excess) - 1])[0])
+    return float(linalg.eigvalsh(excess, driver="evd")[-1])
 
 
 def shared_excess(post: Posterior, n_users: float, Psi: FloatArray | None = None) -> FloatArray:
