@@ -11,6 +11,7 @@ from annotation.http.arm_filter import EVERY_ARM, ArmFilter
 from annotation.models import Item, Project
 from modelling.models import ModelSnapshot
 from modelling.training.reliability import Estimate
+from modelling.training.reliability.random_share import LEAST_PER_ITEM
 from modelling.training.reliability.versions import MAX_JUDGEMENTS, MemberFit, VersionReliability, get_reliability
 
 SHOWN_MEMBERS = 10
@@ -164,6 +165,8 @@ def _reason(found: VersionReliability, name: str) -> str:
         return _("Not computed for more than %(n)d judgements.") % {"n": MAX_JUDGEMENTS}
     if found.too_many_items(name):
         return _("Not computed for this many linked items.")
+    if name in ONLY_WITH_SUGGESTIONS and found.policies.random < LEAST_PER_ITEM * len(found.items):
+        return _("Not enough judgements of random pairs: at least one per item is needed.")
     if name == "reliability_projected" and found.measures.get("reliability_random"):
         return _("The random pairs do not rule out random answers.")
     ties = found.measures.get("tie_rate")

@@ -31,6 +31,7 @@ from .answers import Answers, centre
 from .estimates import Estimate
 from .scale import MAX_PART, RIDGE, Scale, fit_scale, moments
 
+LEAST_PER_ITEM = 1.0  # judgements of random pairs; with fewer, the figure is that of a few chance pairs
 MAX_VARIANCE = 30.0  # of true scores, in squared logits
 MAX_P = 0.005  # of noise; above it nothing is projected, because a small share's chance result would be magnified
 QUANTILES = (None, 0.975, 0.025)  # of the sum of squares, for a value and both ends of its 95 % interval
@@ -120,7 +121,7 @@ class OneStepScores:
 
 def random_share_reliability(answers: Answers, by_chance: NDArray[np.bool_], whole: Scale) -> RandomShare:
     """Estimate reliability from the random pairs; `whole` is the scale fitted to all judgements."""
-    if not by_chance.any():
+    if not by_chance.any() or float(answers.count[by_chance].sum()) < LEAST_PER_ITEM * answers.n_items:
         return RandomShare(None, None)
     some = take_answers(answers, by_chance)
     if np.bincount(some.parts).max() > MAX_PART:

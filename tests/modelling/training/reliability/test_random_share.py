@@ -54,6 +54,13 @@ def test_the_random_share_alone_gives_its_own_reliability() -> None:
     assert found.projected.value == pytest.approx(whole.value, abs=0.1), "without suggestions both mean the same"
 
 
+def test_a_few_random_pairs_give_no_reliability() -> None:
+    answers, _t = simulated()
+    scale = fit_scale(answers)
+    assert random_share_reliability(answers, np.arange(400) < 11, scale).reliability is None
+    assert random_share_reliability(answers, np.arange(400) < 12, scale).reliability is not None
+
+
 def test_sums_of_squares_have_the_moments_that_simulation_gives() -> None:
     """Answers are coin flips, or depend on true scores with a variance of 1."""
     shape, rng = simulated(n=120)[0], np.random.default_rng(1)
