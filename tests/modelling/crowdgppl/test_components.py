@@ -180,3 +180,19 @@ def test_one_strong_taste_beside_features_leaves_no_variance_elsewhere(seed):
     assert model.converged_
     assert found["own_taste_variance"] < 0.1 * found["taste_variance"]
     assert 1.0 < found["taste_variance"] < 5.0  # truth: 1.5
+
+
+def test_components_are_found_when_the_fast_eigenvalue_solver_fails(monkeypatch):
+    """LAPACK's default solver gives up on some matrices, which are rare and depend on the machine."""
+    labels = make_crowd(seed=2).labels
+    model = CrowdGPPL().fit(labels)
+    fast = components.linalg.eigvalsh
+
+    def failing(M, **options):
+        if "subset_by_index" in options:
+            raise components.linalg.LinAlgError("Internal Error.")
+        return fast(M, **options)
+
+    monkeypatch.setattr(components.linalg, "eigvalsh", failing)
+    again = CrowdGPPL().fit(labels)
+    assert_allclose(again.predict_utilities(), model.predict_utilities(), atol=1e-6)
