@@ -168,12 +168,11 @@ def test_ten_concurrent_calls_make_one_version(study: Project) -> None:
 
 def test_a_study_that_exceeds_the_memory_limit_is_reported(study: Project) -> None:
     """The updater keeps running and updates its other studies."""
-    large = make_study("large", all_pairs(2, items=6), texts=[f"{TEXTS[n % 6]} {n}" for n in range(2500)])
     UpdateState.objects.filter(project=study).delete()
     with Updater() as updater:
         wait_until(lambda: has_version(study), RECOVERY_SECONDS, "the small study was not updated")
         limit = int((updater.megabytes("VmPeak") + 8) * 2**20)
-    UpdateState.objects.filter(project=large).update(owner="", lease_until=None, attempts=0, not_before=None)
+    large = make_study("large", all_pairs(2, items=6), texts=[f"{TEXTS[n % 6]} {n}" for n in range(2500)])
     with Updater(wrapper=("prlimit", f"--as={limit}")) as updater:
         message = failure_messages.OUT_OF_MEMORY % {"most": f"{limit // 10**6:,}"}
         wait_until(lambda: failure_message(large) == message, RECOVERY_SECONDS, "the failure was not reported")
